@@ -26,8 +26,6 @@ def test_the_views_at_eighty_columns(board: Board) -> None:
         }.items():
             await shown.press("g", key)
             await shown.shows(*texts)
-        await shown.press("g", "t")
-        await shown.shows("the timeline: dibs open")
         assert all(len(line) == SMALL[0] for line in shown.lines)
         assert len(shown.lines) == SMALL[1]
 
@@ -143,7 +141,7 @@ def test_text_of_the_board_sends_nothing_to_the_terminal(board: Board, harness: 
     board.progress("evil", f"note{HOSTILE}", session="s-9")
 
     async def person(shown: Terminal) -> None:
-        for key in "nqfsae":
+        for key in "nqfsaetm":
             await shown.press("g", key)
             await shown.pilot.pause()
             assert all(line.isprintable() for line in shown.lines), key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from dibs.cli.context import Cli
-from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, now_ms, terminal_columns
+from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, now_ms, terminal_columns
 from dibs.cli.timeline import since_seconds
 from dibs.text import times
 
@@ -21,49 +21,55 @@ BARS = "▁▂▃▄▅▆▇█"
 NAME_COLUMNS, FIGURE_COLUMNS = 20, 24
 PLAIN_COLUMNS = 100
 POINTS_MIN, POINTS_MAX = 10, 120
+TRUNCATED = "there were too many events: the first part is not known"
 
 
 def show(cli: Cli) -> None:
     seconds = since_seconds(cli.args.since, 0)
     columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
-    points = max(POINTS_MIN, min(POINTS_MAX, columns - NAME_COLUMNS - FIGURE_COLUMNS))
     begin = now_ms() - round(seconds * 1000)
-    series = cli.board.series(from_=begin, step=max(1.0, seconds / points), agent=cli.args.agent)
+    series = cli.board.series(from_=begin, step=step_seconds(seconds, columns), agent=cli.args.agent)
     if cli.json:
         return cli.print_json(series)
-    cli.print(*_lines(cli, series))
+    cli.print(*series_lines(series, cli.paint))
     if series.truncated:
-        cli.notice("there were too many events: the first part is not known")
+        cli.notice(TRUNCATED)
     return None
 
 
-def _lines(cli: Cli, series: Series) -> list[str]:
+def step_seconds(seconds: float, columns: int) -> float:
+    """As many steps in this time as there is room for bars."""
+    points = max(POINTS_MIN, min(POINTS_MAX, columns - NAME_COLUMNS - FIGURE_COLUMNS))
+    return max(1.0, seconds / points)
+
+
+def series_lines(series: Series, paint: Paint) -> list[str]:
     step = times.span(series.step_seconds)
-    lines = [_heading(cli, "items", "at the end of each step")]
+    lines = [_heading(paint, "items", "at the end of each step")]
     for status, values in series.depth.items():
         if any(values) or status in ("ready", "in_progress"):
             figures = f"{_last(values):g}, most {_most(values):g}"
-            lines.append(_line(cli, status.replace("_", " "), values, figures, STATUS_COLOURS.get(status, "")))
-    lines += ["", _heading(cli, "events", f"in each step of {step}")]
+            lines.append(_line(paint, status.replace("_", " "), values, figures, STATUS_COLOURS.get(status, "")))
+    lines += ["", _heading(paint, "events", f"in each step of {step}")]
     for name, values in series.events.items():
-        lines.append(_line(cli, name, values, f"{_total(values):g} in all", OUTCOME_COLOURS.get(name, "cyan")))
-    lines += ["", _heading(cli, "times", "half of all, and all but one in twenty, took at most")]
+        lines.append(_line(paint, name, values, f"{_total(values):g} in all", OUTCOME_COLOURS.get(name, "cyan")))
+    lines += ["", _heading(paint, "times", "half of all, and all but one in twenty, took at most")]
     for name, percentiles in (("time to claim", series.time_to_claim), ("time held", series.duration)):
         for percentile, values in percentiles.items():
-            lines.append(_line(cli, f"{name} {percentile}", values, _times(values), "blue"))
+            lines.append(_line(paint, f"{name} {percentile}", values, _times(values), "blue"))
     if series.cost:
-        lines += ["", _heading(cli, "cost", f"in each step of {step}")]
+        lines += ["", _heading(paint, "cost", f"in each step of {step}")]
     for name, values in series.cost.items():
-        lines.append(_line(cli, name, values, f"{_amount(_total(values))} in all", "magenta"))
+        lines.append(_line(paint, name, values, f"{_amount(_total(values))} in all", "magenta"))
     return lines
 
 
-def _heading(cli: Cli, name: str, about: str) -> str:
-    return f"{cli.paint(name, 'bold')}  {cli.paint(about, 'dim')}"
+def _heading(paint: Paint, name: str, about: str) -> str:
+    return f"{paint(name, 'bold')}  {paint(about, 'dim')}"
 
 
-def _line(cli: Cli, name: str, values: Values, figures: str, colour: str) -> str:
-    return f"  {name[: NAME_COLUMNS - 3]:<{NAME_COLUMNS - 2}}{cli.paint(bars(values), colour)}  {figures}"
+def _line(paint: Paint, name: str, values: Values, figures: str, colour: str) -> str:
+    return f"  {name[: NAME_COLUMNS - 3]:<{NAME_COLUMNS - 2}}{paint(bars(values), colour)}  {figures}"
 
 
 def bars(values: Values) -> str:

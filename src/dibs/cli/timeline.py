@@ -43,6 +43,7 @@ RUNS_MAX = 5000
 PLAIN_COLUMNS = 100
 BARS_MIN, LABEL_MIN = 20, 8
 LANES = ("session", "agent", "item")
+NOTHING = "no run and no refused claim in this time"
 BAR, LIVE, REFUSED = "▇", "▶", "◆"
 #: The mark of each outcome, and what it means. The later of two that share a place is shown.
 MARKS = {
@@ -159,21 +160,35 @@ def timeline(cli: Cli) -> None:
     window = cli.board.window(from_=begin, **whose, limit=RUNS_MAX)
     if cli.json:
         return cli.print_json(window)
-    lanes = _lanes(window, args.by, begin, end)
+    columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
+    lines, left_off = picture(
+        *(window, begin, end), by=args.by, trims=args.since is None, limit=limit, columns=columns, paint=cli.paint
+    )
+    if not lines:
+        return cli.notice(NOTHING)
+    cli.print(*lines)
+    if left_off:
+        cli.notice(f"{number_of(left_off, 'line')} left off; see --limit")
+    if window.truncated:
+        cli.notice("there were more runs than shown: name an agent, a session or a project, or a shorter time")
+    return None
+
+
+def picture(
+    window: Window, begin: int, end: int, *, by: str, trims: bool, limit: int, columns: int, paint: Paint
+) -> tuple[list[str], int]:
+    """The lanes that were last in use, the axis and the legend; and how many lines were left off. No line if nothing
+    happened. With `trims`, the picture begins shortly before the first bar."""
+    lanes = _lanes(window, by, begin, end)
     if not lanes:
-        return cli.notice("no run and no refused claim in this time")
-    if args.since is None:
+        return [], 0
+    if trims:
         begin = max(begin, min(lane.earliest for lane in lanes) - MARGIN_MS)
     # The clock of the board may be ahead of this machine's.
     end = max(end, *(lane.latest for lane in lanes))
     rows = [row for lane in sorted(lanes, key=lambda lane: -lane.latest) for row in lane.rows()]
-    columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
-    cli.print(*_lines(rows[:limit], begin, end, columns, cli.paint), *_legend(window, columns, cli.paint))
-    if len(rows) > limit:
-        cli.notice(f"{number_of(len(rows) - limit, 'line')} left off; see --limit")
-    if window.truncated:
-        cli.notice("there were more runs than shown: name an agent, a session or a project, or a shorter time")
-    return None
+    lines = [*_lines(rows[:limit], begin, end, columns, paint), *_legend(window, columns, paint)]
+    return lines, max(0, len(rows) - limit)
 
 
 def since_seconds(given: float | None, default: float) -> float:

@@ -68,6 +68,7 @@ class _ReadLive(Live):
 
 
 def difference(before: Vitals, after: Vitals) -> VitalChange:
+    """What is new. An empty queue has become empty."""
     emptied: dict[str, tuple[str, ...]] = dict.fromkeys(before.queues.keys() - after.queues.keys(), ())
     return VitalChange(
         at=after.at,
@@ -75,7 +76,7 @@ def difference(before: Vitals, after: Vitals) -> VitalChange:
         seen={id: at for id, at in after.seen.items() if before.seen.get(id) != at},
         queues=emptied | {item: queue for item, queue in after.queues.items() if before.queues.get(item) != queue},
         started=tuple(seat for seat in after.seats if seat.id not in before.seen),
-        ended=tuple(before.seen.keys() - after.seen.keys()),
+        ended=tuple(sorted(before.seen.keys() - after.seen.keys())),
     )
 
 

@@ -13,9 +13,11 @@ from dibs.value import Value
 from dibs.verbs import BY_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dibs.board import Board
     from dibs.model import Detail, Item
-    from dibs.model.dashboard import Brief
+    from dibs.model.dashboard import Brief, Bulk
 
 ALL_OPEN = (PENDING_APPROVAL, BLOCKED, SCHEDULED, READY, IN_PROGRESS, PARKED)
 
@@ -38,6 +40,10 @@ class Action(Value):
 
     def is_for(self, role: str) -> bool:
         return may(self.verb, role) if self.role is None else ROLES.index(role) >= ROLES.index(self.role)
+
+    def call_all(self, board: Board, items: Sequence[Brief]) -> Bulk:
+        """Call the verb on all of these, each as it was read."""
+        return board.bulk(self.verb, items=[{"id": item.id, "revision": item.revision} for item in items])
 
     def call(self, board: Board, read: Detail, answer: str) -> None:
         """Call the verb on exactly what was read: what changed meanwhile is refused."""
@@ -84,6 +90,13 @@ ACTIONS = (
     _action("c", "cancel", "cancel", *ALL_OPEN),
 )
 KEYS = frozenset(action.key for action in ACTIONS)
+#: The keys that act on a selection.
+BULK_KEYS = frozenset("rpc")
+
+
+def fitting_some(items: Sequence[Brief], role: str) -> list[Action]:
+    """What can be done to some of the selected items."""
+    return [one for one in ACTIONS if one.key in BULK_KEYS and one.is_for(role) and any(map(one.fits, items))]
 
 
 def fitting(item: Brief | Item, role: str) -> list[Action]:

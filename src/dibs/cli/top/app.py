@@ -15,17 +15,18 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from dibs.cli.render import clean
+from dibs.cli.render import clean, number_of
 from dibs.cli.top import actions, attention, calls, lines
+from dibs.cli.top.charts import Chart, Metrics, Timeline
 from dibs.cli.top.detail import DetailPane
-from dibs.cli.top.dialogs import Confirm, NewItem
+from dibs.cli.top.dialogs import Confirm, ConfirmAll, NewItem
 from dibs.cli.top.keys import Keyboard
 from dibs.cli.top.lines import TextLine
 from dibs.cli.top.panes import Approvals, Events, Flight, Needs, Queue, Sessions
 from dibs.cli.top.rows import Rows
 from dibs.cli.top.state import BoardState
 from dibs.cli.top.updates import Updates
-from dibs.cli.top.views import QUEUE_COLUMNS, VIEWS, arrangement
+from dibs.cli.top.views import QUEUE_COLUMNS, VIEWS, WALL, arrangement
 from dibs.errors import DibsError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from dibs.cli.top.actions import Action
     from dibs.cli.top.calls import ReadItem
     from dibs.model import Detail, Event
-    from dibs.model.dashboard import View
+    from dibs.model.dashboard import Brief, View
 
     T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class TopApp(Keyboard, App[None]):
         self.state = BoardState(view)
         self.state.remember(events)
         self._updates = Updates(self, board, self.state, view, self._on_news)
-        self.place = "now"
+        self.place = self._before_wall = "now"
         self.is_paused = False
         self._is_due = False
         self._seconds = 0
@@ -84,6 +85,7 @@ class TopApp(Keyboard, App[None]):
         self.lists: tuple[Rows, ...] = (
             *(self.needs, self.flight, self.sessions, self.approvals, self.happened, self.queue),
         )
+        self.charts: tuple[Chart, ...] = (Timeline(id="timeline"), Metrics(id="metrics"))
         self.current: Rows = self.needs
 
     # The parts
@@ -94,6 +96,7 @@ class TopApp(Keyboard, App[None]):
             with Vertical(id="left"):
                 yield from self.lists[:-1]
             yield self.queue
+            yield from self.charts
             yield self.detail
         yield self.filter_line
         yield self.foot
@@ -114,20 +117,35 @@ class TopApp(Keyboard, App[None]):
         """Show a view, with the cursor in its first list."""
         self.place = place
         self._arrange()
-        if place != "item":
-            self.query_one(f"#{VIEWS[place][0]}", Rows).focus()
-        else:
+        if place == "wall":
+            self.current.choose(False)
+            self.set_focus(None)
+        elif place == "item":
             self.detail.focus()
+        else:
+            self.query_one(f"#{VIEWS[place][0]}").focus()
+
+    def switch_wall(self) -> None:
+        """Show the wall display, or go back from it."""
+        if self.place != "wall":
+            self._before_wall = self.place
+            self.go("wall")
+        else:
+            self.go(self._before_wall)
 
     def _arrange(self) -> None:
         shown = arrangement(self.place, self.size.width)
+        is_wall = self.place == "wall"
+        for part in (*self.lists, *self.charts, self.detail):
+            part.display = part.id in shown
         for rows in self.lists:
-            rows.display = rows.id in shown
-        self.detail.display = "detail" in shown
+            rows.pitch = 2 if is_wall and rows.id in WALL else 1
         self.query_one("#left").display = any(rows.display for rows in self.lists[:-1])
         self.screen.set_class(self.place == "now", "now")
+        self.screen.set_class(is_wall, "wall")
         self.screen.set_class(self.size.width >= QUEUE_COLUMNS, "wide")
         self.call_after_refresh(self._draw, read=True)
+        self.call_after_refresh(self._draw_chart)
 
     # Drawing
 
@@ -146,6 +164,8 @@ class TopApp(Keyboard, App[None]):
         """Nothing tells that a session fell silent, so the lists are found again now and then."""
         self._seconds += 1
         self._draw(read=self._seconds % FIND_SECONDS == 0)
+        if self.chart is not None and self.chart.is_due and not self.is_paused and not self.is_away:
+            self._draw_chart()
 
     def _draw(self, *, read: bool) -> None:
         if not self.is_paused:
@@ -155,10 +175,26 @@ class TopApp(Keyboard, App[None]):
             self._fit_needs()
         self._draw_lines()
 
+    @property
+    def chart(self) -> Chart | None:
+        """The chart that is shown."""
+        return next((chart for chart in self.charts if chart.display), None)
+
+    def _draw_chart(self) -> None:
+        if self.chart is not None:
+            show: Callable[[], Any] = partial(self._show_chart, self.chart)
+            self.run_worker(show, exclusive=True, group="chart")
+
+    async def _show_chart(self, chart: Chart) -> None:
+        found = await self._ask(chart.lines, self.board, self.state.now, max(20, chart.size.width - 1))
+        if found is not None:
+            chart.show(found)
+
     def _fit_needs(self) -> None:
-        """What needs a person takes the lines that it has, up to a third, beside the other lists."""
-        room = max(NEEDS_LINES, self.size.height // 3) if self.place == "now" else 0
-        height = min(room, max(1, len(self.needs.keys)) + 1)
+        """What needs a person takes the lines that it has, up to a third, beside the other lists; half of a wall."""
+        share = {"now": 3, "wall": 2}.get(self.place)
+        room = 0 if share is None else max(NEEDS_LINES, self.size.height // share)
+        height = min(room, max(1, len(self.needs.keys)) * self.needs.pitch + 1)
         if room and self.needs.size.height != height:
             self.needs.styles.height = height
 
@@ -171,25 +207,48 @@ class TopApp(Keyboard, App[None]):
             columns=columns,
         )
         needed = self.needs.count if self.needs.display else len(attention.needs(self.state))
-        self.head.show(lines.head(self.state, self._board_name, needed, lamp, columns))
-        foot = lines.foot(self.fitting(), self.item, columns, is_open=self.place == "item")
+        is_wall = self.place == "wall"
+        head, room = (lines.wall, columns - 2) if is_wall else (lines.head, columns)
+        self.head.show(head(self.state, self._board_name, needed, lamp, room))
+        count = len(self.selection)
+        about = f"{count:,} selected" if count else self.item
+        moves = lines.MOVES_OF_CHART if self.chart is not None else lines.MOVES
+        moves = lines.MOVES_OF_ITEM if self.place == "item" else moves
+        foot = lines.foot(self.fitting(), about, columns, moves)
         self.foot.show(self._notice or foot)
+        # On a wall, the last line has no keys, but a notice is not lost.
+        self.foot.display = not is_wall or bool(self._notice)
 
     def say(self, text: str, style: str = "") -> None:
         """One line, until the next key."""
         self._notice = Text(f" {clean(text)}", style=style, no_wrap=True, overflow="ellipsis")
         self._draw_lines()
 
-    # The item that keys act on
+    # The items that keys act on
+
+    @property
+    def rows(self) -> Rows | None:
+        """The list with the cursor; a chart, an item and the wall display have none."""
+        return self.current if self.current.display and self.place != "wall" else None
 
     @property
     def item(self) -> str | None:
         if self.place == "item":
             return None if self.detail.read is None else self.detail.read.detail.item.id
-        return self.current.item
+        return None if self.rows is None else self.rows.item
+
+    @property
+    def selection(self) -> list[Brief]:
+        """The selected items, in the order of the list."""
+        if self.rows is None or not self.rows.selected:
+            return []
+        items = self.state.items
+        return [items[key] for key in self.rows.keys if key in self.rows.selected and key in items]
 
     def fitting(self) -> list[Action]:
-        """What this caller may do to the item under the cursor."""
+        """What this caller may do to the selected items, or else to the item under the cursor."""
+        if chosen := self.selection:
+            return actions.fitting_some(chosen, self.state.me["role"])
         known = None if self.item is None else self.state.items.get(self.item)
         return [] if known is None else actions.fitting(known, self.state.me["role"])
 
@@ -258,7 +317,7 @@ class TopApp(Keyboard, App[None]):
             found = await self._ask(calls.read_page, self.board, text)
             if found is not None and text == self.queue.filter:
                 self.queue.page = found
-                self.queue.draw(read=True)
+                self.queue.find_again()
 
     # Acting
 
@@ -274,6 +333,24 @@ class TopApp(Keyboard, App[None]):
         answer = await self.push_screen_wait(Confirm(action, found.detail))
         if answer is not None:
             await self._carry_out(action, found.detail, answer)
+
+    async def act_on_all(self, action: Action, chosen: list[Brief]) -> None:
+        """Ask whether to do it to the items that it fits, and do it to those that are still as they were shown."""
+        items = [item for item in chosen if action.fits(item)]
+        if await self.push_screen_wait(ConfirmAll(action, items, len(chosen) - len(items))) is None:
+            return
+        try:
+            found = await asyncio.to_thread(action.call_all, self.board, items)
+        except DibsError as error:
+            self.say(f"refused: {error.message}", "bold red")
+            return
+        self.current.deselect()
+        text = f"{action.label}: {number_of(len(found.done), 'item')}"
+        if not found.refused:
+            self.say(text, "green")
+        else:
+            first = found.refused[0]
+            self.say(f"{text}; {len(found.refused):,} refused, first {first.item}: {first.detail}", "bold red")
 
     async def add(self) -> None:
         title = await self.push_screen_wait(NewItem())

@@ -9,13 +9,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from dibs.cli.render import clean, paragraphs
+from dibs.cli.render import clean, number_of, paragraphs
 from dibs.cli.top.actions import token_of
 from dibs.cli.top.rows import style_of
 from dibs.model import PENDING_APPROVAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -23,24 +23,28 @@ if TYPE_CHECKING:
 
     from dibs.cli.top.actions import Action
     from dibs.model import Detail
+    from dibs.model.dashboard import Brief
 
 KEYS = (
     ("g n  g q  g f", "now, queue, in flight"),
     ("g s  g a  g e", "sessions, approvals, events"),
+    ("g t  g m", "timeline, metrics"),
     ("j k ↓ ↑  PgUp PgDn", "move"),
     ("Tab", "the next list"),
     ("Enter", "open the item on the whole screen"),
     ("Esc", "back"),
     ("/", "filter: status:ready label:web words"),
+    ("x  X", "select; select up to here"),
     ("n  e", "new item; how to edit this one"),
     ("a  A", "approve; approve as done"),
     ("b  R", "send back, reject"),
-    ("r  p  c", "retry, park or unpark, cancel"),
+    ("r  p  c", "retry, park or unpark, cancel; also a selection"),
     ("F", "force-release"),
-    (".", "pause the screen"),
-    ("?", "this help"),
-    ("q", "quit"),
+    (".  w", "pause the screen; wall display"),
+    ("?  q", "this help; quit"),
 )
+#: How many of the selected items a question names.
+ITEMS_NAMED = 5
 QUESTIONS = {"comment": "What should be different?", "reason": "Why?"}
 
 
@@ -120,6 +124,26 @@ class Confirm(Question):
         if run is None:
             return paragraphs(self._read.item.body, "")
         return [f"draft of run {run.token} by {clean(run.agent)}:", *paragraphs(run.draft or "", "  ")]
+
+
+class ConfirmAll(Question):
+    """About the selected items that the action fits."""
+
+    def __init__(self, action: Action, items: Sequence[Brief], left: int) -> None:
+        super().__init__()
+        self._action, self._items, self._left = action, items, left
+
+    def facts(self) -> Iterator[Widget]:
+        yield Static(Text(f"{self._action.label} {number_of(len(self._items), 'item')}?", style="bold"))
+        lines = [
+            f"{clean(item.id)} · {item.status.replace('_', ' ')} · {clean(item.title)}"
+            for item in self._items[:ITEMS_NAMED]
+        ]
+        if len(self._items) > ITEMS_NAMED:
+            lines.append(f"and {len(self._items) - ITEMS_NAMED:,} more")
+        if self._left:
+            lines.append(f"not the other {self._left:,} selected: {self._action.label} does not fit their status")
+        yield Static(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"))
 
 
 class Help(ModalScreen[None]):

@@ -12,7 +12,7 @@ from textual.widgets import Input
 from dibs.cli.top import actions
 from dibs.cli.top.dialogs import Help
 from dibs.cli.top.panes import Flight, Queue
-from dibs.cli.top.views import ELSEWHERE, PLACES
+from dibs.cli.top.views import PLACES
 
 if TYPE_CHECKING:
     from textual import events
@@ -38,9 +38,9 @@ class Keyboard:
         self._notice = type(self._notice)()
         if monotonic() < self._chord_until:
             self._chord_until = 0.0
-            if key in PLACES or key in ELSEWHERE:
+            if key in PLACES:
                 event.stop()
-                _go(self, key)
+                self.go(PLACES[key])
                 return
         if key in SIMPLE:
             event.stop()
@@ -59,23 +59,17 @@ class Keyboard:
             _end_filter(self)
 
 
-def _go(app: Any, key: str) -> None:
-    if key in ELSEWHERE:
-        app.say(f"{ELSEWHERE[key]}: dibs open shows the dashboard in a browser", "yellow")
-    else:
-        app.go(PLACES[key])
-
-
 def _begin_chord(app: Any) -> None:
     app._chord_until = monotonic() + CHORD_SECONDS
 
 
 def _move(step: int) -> Any:
     def move(app: Any) -> None:
-        if app.place == "item" or app.focused is app.detail:
-            app.detail.scroll_relative(y=step, animate=False)
-        else:
-            app.current.move(step)
+        scrolled = app.detail if app.place == "item" or app.focused is app.detail else app.chart
+        if scrolled is not None:
+            scrolled.scroll_relative(y=step, animate=False)
+        elif app.rows is not None:
+            app.rows.move(step)
 
     return move
 
@@ -83,7 +77,11 @@ def _move(step: int) -> Any:
 def _back(app: Any) -> None:
     if app.place == "item":
         app.close_item()
-    elif isinstance(app.current, Queue | Flight) and app.current.filter:
+    elif app.place == "wall":
+        app.switch_wall()
+    elif app.selection:
+        app.rows.deselect()
+    elif isinstance(app.rows, Queue | Flight) and app.rows.filter:
         app.filter_line.value = ""
         _filter(app, "")
     elif app.focused is app.detail:
@@ -91,15 +89,20 @@ def _back(app: Any) -> None:
 
 
 def _begin_filter(app: Any) -> None:
-    if not isinstance(app.current, Queue | Flight) or app.place == "item":
+    if not isinstance(app.rows, Queue | Flight):
         app.go("queue")
-    app.filter_line.value = app.current.filter if isinstance(app.current, Queue | Flight) else app.queue.filter
+    app.filter_line.value = _filtered(app).filter
     app.filter_line.display = True
     app.filter_line.focus()
 
 
+def _filtered(app: Any) -> Queue | Flight:
+    """The list that the filter is about."""
+    return app.rows if isinstance(app.rows, Queue | Flight) else app.queue
+
+
 def _filter(app: Any, text: str) -> None:
-    rows = app.current if isinstance(app.current, Queue | Flight) else app.queue
+    rows = _filtered(app)
     if rows.filter != text:
         rows.filter = text
         app.queue.page = None
@@ -122,12 +125,27 @@ def _act(app: Any, key: str) -> None:
     """Nothing happens under a key that this caller may not use, or that does not fit the item."""
     item = app.item
     action = next((one for one in app.fitting() if one.key == key), None)
-    if action is None or item is None:
+    chosen = app.selection
+    if chosen and key not in actions.BULK_KEYS:
+        app.say("r, p and c act on a selection; Esc deselects", "yellow")
+    elif action is None or item is None:
         return
-    if app.is_away:
+    elif app.is_away:
         app.say(AWAY, "bold red")
+    elif chosen:
+        app.run_worker(partial(app.act_on_all, action, chosen), exclusive=True, group="act")
     else:
         app.run_worker(partial(app.act, action, item), exclusive=True, group="act")
+
+
+def _select(how: str) -> Any:
+    def select(app: Any) -> None:
+        if app.rows is None or not app.rows.SELECTS:
+            app.say("rows can be selected in the queue and in what needs you", "yellow")
+        else:
+            getattr(app.rows, how)()
+
+    return select
 
 
 def _add(app: Any) -> None:
@@ -155,9 +173,12 @@ SIMPLE: dict[str | None, Any] = {
     "enter": lambda app: app.open_item(),
     "escape": _back,
     "/": _begin_filter,
+    "x": _select("toggle"),
+    "X": _select("extend"),
     "n": _add,
     "e": _edit,
     ".": _pause,
+    "w": lambda app: app.switch_wall(),
     "?": lambda app: app.push_screen(Help()),
     "q": lambda app: app.exit(),
 }

@@ -11,12 +11,15 @@ from dibs.cli.render import clean, clock, cut, width
 from dibs.model import BLOCKED, IN_PROGRESS, READY, SCHEDULED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dibs.cli.top.actions import Action
     from dibs.cli.top.state import BoardState
 
 NAME_COLUMNS = 24
 #: The first that fits beside the actions.
 MOVES = ("Enter open  / filter  ? keys  q quit", "? keys  q quit", "? keys")
+MOVES_OF_CHART = MOVES[1:]
 MOVES_OF_ITEM = ("Esc back  ? keys  q quit", "Esc back  ? keys", "Esc back")
 
 
@@ -36,24 +39,44 @@ class TextLine(Widget):
         return self.text
 
 
-def head(state: BoardState, name: str, needs: int, lamp: Text, columns: int) -> Text:
-    """The lamp is always whole; of the figures, the last ones are left off where there is no room."""
+def figures(state: BoardState, needs: int) -> list[tuple[str, str]]:
+    """The figures of the board, the most important first, each with its style."""
     count = state.counts
     waits = sum(count.get(status, 0) for status in (BLOCKED, SCHEDULED))
-    figures = [
+    return [
         (f"{needs:,} need you", "bold magenta" if needs else "dim"),
         (f"{count.get(IN_PROGRESS, 0):,} in flight", "cyan"),
         (f"{count.get(READY, 0):,} ready", "green"),
         (f"{waits:,} wait", "dim"),
     ]
+
+
+def head(state: BoardState, name: str, needs: int, lamp: Text, columns: int) -> Text:
+    """The lamp is always whole; of the figures, the last ones are left off where there is no room."""
     text = Text(no_wrap=True)
     room = max(1, min(NAME_COLUMNS, columns - lamp.cell_len - len("dibs  ")))
     text.append("dibs ", style="bold").append(cut(clean(name), room), style="bold")
-    for words, style in figures:
+    for words, style in figures(state, needs):
         if width(text.plain) + 2 + len(words) + 2 + lamp.cell_len <= columns:
             text.append("  ").append(words, style=style)
     text.append(" " * max(1, columns - text.cell_len - lamp.cell_len))
     return text.append_text(lamp)
+
+
+def wall(state: BoardState, name: str, needs: int, lamp: Text, columns: int) -> Text:
+    """The figures of the first line with as much room between them as there is."""
+    parts = [
+        Text(cut(clean(name), NAME_COLUMNS), style="bold"),
+        *(Text(words, style=style) for words, style in figures(state, needs)),
+    ]
+    while len(parts) > 1 and sum(part.cell_len + 2 for part in parts) + lamp.cell_len > columns:
+        del parts[-1]
+    parts.append(lamp)
+    gap, rest = divmod(columns - sum(part.cell_len for part in parts), len(parts) - 1)
+    text = Text(no_wrap=True)
+    for at, part in enumerate(parts):
+        text.append(" " * (gap + (at <= rest) if at else 0)).append_text(part)
+    return text
 
 
 def lamp(*, away_since: int | None, why: str, paused: bool, columns: int) -> Text:
@@ -65,14 +88,14 @@ def lamp(*, away_since: int | None, why: str, paused: bool, columns: int) -> Tex
     return Text("● live", style="green")
 
 
-def foot(actions: list[Action], item: str | None, columns: int, *, is_open: bool) -> Text:
-    """What the keys do to the item under the cursor, and how to move on."""
+def foot(actions: list[Action], about: str | None, columns: int, moves: Sequence[str]) -> Text:
+    """What the keys do to what they are about, an item or a selection, and how to move on."""
     text = Text(no_wrap=True)
     for action in actions:
         text.append(f" {action.key}", style="bold").append(f" {action.label} ")
-    moves = next((one for one in (MOVES_OF_ITEM if is_open else MOVES) if text.cell_len + len(one) + 2 <= columns), "")
-    room = columns - text.cell_len - len(moves) - 4
-    if item and actions and room >= 8:
-        text.append(f"· {cut(clean(item), room - 2)}", style="dim")
-    text.append(" " * max(1, columns - text.cell_len - len(moves) - 1)).append(moves, style="dim")
+    last = next((one for one in moves if text.cell_len + len(one) + 2 <= columns), "")
+    room = columns - text.cell_len - len(last) - 4
+    if about and actions and room >= 8:
+        text.append(f"· {cut(clean(about), room - 2)}", style="dim")
+    text.append(" " * max(1, columns - text.cell_len - len(last) - 1)).append(last, style="dim")
     return text

@@ -33,6 +33,7 @@ GONE: Cell = ("", "dim")
 class Needs(Rows):
     TITLE = "Needs you"
     EMPTY = "Nothing needs you."
+    SELECTS = True
     COLUMNS = (
         Column(title="", columns=1),
         Column(title="item", columns=14, grows=2),
@@ -103,6 +104,7 @@ class Flight(Rows):
 class Queue(Rows):
     TITLE = "Queue"
     EMPTY = 'Nothing is here. `dibs add "Login fails on Safari"` adds an item.'
+    SELECTS = True
     COLUMNS = (
         Column(title="priority", columns=8),
         Column(title="item", columns=14, grows=2),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 GAP = 1
 BAR = " ▏▎▍▌▋▊▉█"
 HATCH = "▒"
+#: The sign before a row, by whether it is selected and whether the cursor is on it.
+MARKS = {(False, False): " ", (False, True): "▸", (True, False): "●", (True, True): "◉"}
 
 
 class Column(Value):
@@ -53,6 +55,8 @@ class Rows(Widget, can_focus=True):
     TITLE = ""
     COLUMNS: tuple[Column, ...] = ()
     EMPTY = ""
+    #: Whether rows can be selected, to act on several items at once.
+    SELECTS = False
 
     class Moved(Message):
         """The cursor is on another row, or the list was chosen."""
@@ -77,6 +81,11 @@ class Rows(Widget, can_focus=True):
         self.cursor: str | None = None
         #: Whether the keys of the screen act on this list.
         self.is_chosen = False
+        self.selected: set[str] = set()
+        #: The row that was selected last.
+        self._anchor: str | None = None
+        #: How many lines a row takes: on a wall display, an empty one follows each.
+        self.pitch = 1
         self._first = 0
         self._lines: list[Line] = []
         self._columns = self._height = 0
@@ -112,6 +121,27 @@ class Rows(Widget, can_focus=True):
             self.draw()
             self.post_message(self.Moved(self))
 
+    # The selection
+
+    def toggle(self) -> None:
+        if self.cursor is not None:
+            self.selected ^= {self.cursor}
+            self._anchor = self.cursor
+            self.draw()
+
+    def extend(self) -> None:
+        """Select everything between the row that was selected last and the cursor."""
+        if self.cursor in self.keys:
+            to = self.keys.index(self.cursor)
+            since = self.keys.index(self._anchor) if self._anchor in self.keys else to
+            self.selected.update(self.keys[min(since, to) : max(since, to) + 1])
+            self.draw()
+
+    def deselect(self) -> None:
+        self.selected.clear()
+        self._anchor = None
+        self.draw()
+
     def find_again(self) -> None:
         """The list is another one now: what does not belong to it leaves it, also under the cursor."""
         self.keys = []
@@ -125,7 +155,7 @@ class Rows(Widget, can_focus=True):
             self.post_message(self.Moved(self))
 
     def on_click(self, event: events.Click) -> None:
-        at = self._first + event.y - 1
+        at = self._first + (event.y - 1) // self.pitch
         if event.y > 0 and at < len(self.keys):
             was, self.cursor = self.cursor, self.keys[at]
             self.draw()
@@ -154,7 +184,8 @@ class Rows(Widget, can_focus=True):
         self._scroll()
         layout = _layout(self.COLUMNS, self._columns)
         shown = self.keys[self._first : self._first + self._room]
-        lines = [self._title(), *(self._row(key, layout) for key in shown)]
+        blank: list[Line] = [()] * (self.pitch - 1)
+        lines = [self._title(), *(line for key in shown for line in (self._row(key, layout), *blank))]
         if not self.keys:
             lines.append(((f" {self.EMPTY}", "dim"),))
         lines = lines[: self._height] + [()] * (self._height - len(lines))
@@ -172,6 +203,8 @@ class Rows(Widget, can_focus=True):
     def _find(self) -> None:
         before, self.keys = self.keys, self.find()
         self.count = len(self.keys)
+        # What is not in the list any more must not be acted on unseen.
+        self.selected.intersection_update(self.keys)
         if not self.is_chosen:
             self.cursor = self.keys[0] if self.keys else None
             self._first = 0
@@ -197,10 +230,10 @@ class Rows(Widget, can_focus=True):
     @property
     def _room(self) -> int:
         """How many rows there is room for, below the title."""
-        return max(1, self._height - 1)
+        return max(1, (self._height - 1) // self.pitch)
 
     def _title(self) -> Line:
-        text = f" {clean(self.heading())} "
+        text = f" {clean(self.heading())} " + (f"· {len(self.selected):,} selected " if self.selected else "")
         more = len(self.keys) - self._first - self._room
         beyond = " ".join((f"↑{self._first:,}" if self._first else "", f"↓{more:,}" if more > 0 else "")).strip()
         beyond = f" {beyond} " if beyond else ""
@@ -211,7 +244,7 @@ class Rows(Widget, can_focus=True):
     def _row(self, key: str, layout: Layout) -> Line:
         under = self.is_chosen and key == self.cursor
         cells = self.cells(key)
-        line: list[Cell] = [("▸" if under else " ", "")]
+        line: list[Cell] = [(MARKS[key in self.selected, under], "")]
         for at, room in layout:
             text, style = cells[at]
             line.append((_fit(text, room, self.COLUMNS[at].right), style))

@@ -14,16 +14,23 @@ VIEWS = {
     "sessions": ("sessions",),
     "approvals": ("approvals",),
     "events": ("events",),
+    "timeline": ("timeline",),
+    "metrics": ("metrics",),
 }
 PLACES = {name[0]: name for name in VIEWS}
-#: Views that only the dashboard in a browser has.
-ELSEWHERE = {"t": "the timeline", "m": "the metrics"}
+#: The wall display has no letter after `g`: `w` shows it, and goes back.
+WALL = ("needs", "flight")
+CHARTS = frozenset({"timeline", "metrics"})
 
 
 def arrangement(place: str, columns: int) -> frozenset[str]:
-    """The parts that are shown; the view of one item has nothing else."""
+    """The parts that are shown; an item on the whole screen, a chart and the wall display have nothing beside them."""
     if place == "item":
         return frozenset({"detail"})
+    if place == "wall":
+        return frozenset(WALL)
+    if place in CHARTS:
+        return frozenset({place})
     shown = set(VIEWS[place])
     if place == "now" and columns >= QUEUE_COLUMNS:
         shown.add("queue")

@@ -15,6 +15,7 @@ from typing import Any
 
 from dibs.errors import DibsError
 from dibs.model.dashboard import Vitals
+from dibs.sdk import live
 from dibs.text import times, wire
 
 EVERY_SECONDS = 2.0
@@ -107,23 +108,15 @@ def everything(found: Vitals, ended: list[str]) -> dict[str, Any]:
 
 
 def difference(before: Vitals, after: Vitals) -> dict[str, Any]:
-    """What is new, as JSON data. An empty queue has become empty."""
-    queues: dict[str, list[str]] = {item: [] for item in before.queues.keys() - after.queues.keys()}
+    """What is new, as JSON data."""
+    change = live.difference(before, after)
     return {
         "event": after.event,
-        "at": times.iso(after.at),
-        "renewed": {
-            item: [times.iso(expires_at), count]
-            for item, (expires_at, count) in after.claims.items()
-            if before.claims.get(item) != (expires_at, count)
-        },
-        "seen": {id: times.iso(at) for id, at in after.seen.items() if before.seen.get(id) != at},
-        "queues": queues
-        | {item: list(queue) for item, queue in after.queues.items() if before.queues.get(item) != queue},
-        "sessions": {
-            "started": [wire.encode(seat) for seat in after.seats if seat.id not in before.seen],
-            "ended": sorted(before.seen.keys() - after.seen.keys()),
-        },
+        "at": times.iso(change.at),
+        "renewed": {item: [times.iso(expires_at), count] for item, (expires_at, count) in change.renewed.items()},
+        "seen": {id: times.iso(at) for id, at in change.seen.items()},
+        "queues": {item: list(queue) for item, queue in change.queues.items()},
+        "sessions": {"started": wire.encode(change.started), "ended": list(change.ended)},
     }
 
 
