@@ -14,6 +14,7 @@ from dibs.board import Board, connect
 from dibs.errors import StoreUnavailable
 from tests.hooks.agent import HOOK, SESSION, Agent, payload, wait_for
 from tests.hooks.conftest import BOB
+from tests.kit import processes
 from tests.kit.aging import age_claims
 
 HOOKS_AT_ONCE = 50
@@ -48,6 +49,7 @@ def test_stop_asks_once_about_each_claim(agent: Agent, board: Board) -> None:
 def is_stopped(agent: Agent) -> bool:
     """Stop the keeper, unless it holds the lock of the board right now."""
     os.kill(agent.keeper, signal.SIGSTOP)
+    wait_for(lambda: processes.is_stopped(agent.keeper))
     try:
         with connect(str(agent.folder / ".dibs" / "board.db"), lock_wait_seconds=0.2) as board:
             board.heartbeat(session=BOB)
@@ -55,6 +57,12 @@ def is_stopped(agent: Agent) -> bool:
         os.kill(agent.keeper, signal.SIGCONT)
         return False
     return True
+
+
+def renewals(board: Board, item: str) -> int:
+    claim = board.get(item).claim
+    assert claim is not None
+    return claim.heartbeat_count
 
 
 def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
@@ -68,9 +76,9 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     agent.run(f"for n in $(seq {HOOKS_AT_ONCE}); do sh {HOOK} PreToolUse <{given} & done; wait")
     # The same without a state: each of them looks at the board by itself.
     agent.run(f"for n in 1 2 3 4; do rm -f {agent.state}/until; sh {HOOK} PreToolUse <{given} & done; wait")
-    claim = board.get("a").claim
-    assert claim is not None
-    assert claim.heartbeat_count == 1
+    # On a slow disk each of them may have found the board locked: then a later one renews.
+    wait_for(lambda: agent.run(f"rm -f {agent.state}/until; sh {HOOK} PreToolUse <{given}") and renewals(board, "a") > 0)
+    assert renewals(board, "a") == 1
 
 
 def test_claims_last_45_minutes_from_the_first_unless_another_ttl_was_asked_for(agent: Agent, board: Board) -> None:

@@ -61,6 +61,11 @@ def _stat(pid: int) -> tuple[int, int, str] | None:
     return pid, int(of), state
 
 
+def is_stopped(pid: int) -> bool:
+    """A signal to stop takes effect some time after it was sent."""
+    return (pid, "T") in [(one, state) for one, _, state in _all()]
+
+
 def with_variable(name: str, value: str) -> list[int]:
     """Those in whose environment this is, and that are at work: whoever was started by one of them has it as well."""
     wanted = f"{name}={value}".encode()
