@@ -46,15 +46,16 @@ def test_stop_asks_once_about_each_claim(agent: Agent, board: Board) -> None:
     assert not (agent.state / "active").exists()
 
 
-def is_stopped(agent: Agent) -> bool:
+def is_stopped(agent: Agent, board: Board) -> bool:
     """Stop the keeper, unless it holds the lock of the board right now."""
     os.kill(agent.keeper, signal.SIGSTOP)
     wait_for(lambda: processes.is_stopped(agent.keeper))
     try:
-        with connect(str(agent.folder / ".dibs" / "board.db"), lock_wait_seconds=0.2) as board:
-            board.heartbeat(session=BOB)
+        with connect(str(agent.folder / ".dibs" / "board.db"), lock_wait_seconds=0.2) as hasty:
+            hasty.heartbeat(session=BOB)
     except StoreUnavailable:
         os.kill(agent.keeper, signal.SIGCONT)
+        board.heartbeat(session=BOB)  # waits until the keeper has let go
         return False
     return True
 
@@ -69,15 +70,20 @@ def test_many_hooks_at_once_renew_once(agent: Agent, board: Board) -> None:
     board.add("A", id="a")
     agent.start()
     board.claim("a", session=SESSION)
-    wait_for(lambda: is_stopped(agent))
+    wait_for(lambda: is_stopped(agent, board))
     age_claims(agent.folder / ".dibs" / "board.db", 120_000)  # a renewal is due
     given = agent.home / "payload"
     given.write_text(payload("claude", "PreToolUse", SESSION, agent.folder, tool_name="Bash", tool_input={}))
     agent.run(f"for n in $(seq {HOOKS_AT_ONCE}); do sh {HOOK} PreToolUse <{given} & done; wait")
     # The same without a state: each of them looks at the board by itself.
     agent.run(f"for n in 1 2 3 4; do rm -f {agent.state}/until; sh {HOOK} PreToolUse <{given} & done; wait")
+
     # On a slow disk each of them may have found the board locked: then a later one renews.
-    wait_for(lambda: agent.run(f"rm -f {agent.state}/until; sh {HOOK} PreToolUse <{given}") and renewals(board, "a") > 0)
+    def one_has_renewed() -> bool:
+        agent.run(f"rm -f {agent.state}/until; sh {HOOK} PreToolUse <{given}")
+        return renewals(board, "a") > 0
+
+    wait_for(one_has_renewed)
     assert renewals(board, "a") == 1
 
 
