@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ID_LENGTH_MAX = 128
 NAME_LENGTH_MAX = 128
 TITLE_LENGTH_MAX = 500
+SUBJECT_LENGTH_MAX = 500
 TEXT_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
 JSON_BYTES_MAX = 1_000_000
@@ -110,6 +111,17 @@ def title(given: object) -> str:
         raise Invalid("a title is one line; put the rest into the body", field="title")
     if len(found) > TITLE_LENGTH_MAX:
         raise Invalid(f"the title has {len(found)} characters; {TITLE_LENGTH_MAX} is the most", field="title")
+    return found
+
+
+def subject(given: object) -> str | None:
+    """The key of what an item is about; an empty one is none."""
+    if given is None or not (found := text(given, "subject").strip()):
+        return None
+    if not found.isprintable():
+        raise Invalid("a subject is one line, such as a URL or github:owner/repository#12", field="subject")
+    if len(found) > SUBJECT_LENGTH_MAX:
+        raise Invalid(f"the subject has {len(found)} characters; {SUBJECT_LENGTH_MAX} is the most", field="subject")
     return found
 
 
@@ -357,6 +369,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "retries": lambda given: whole(given, "retries", low=0, high=RETRIES_MAX),
     "needs_approval": lambda given: flag(given, "needs_approval"),
     "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
+    "subject": subject,
 }
 
 #: The most items that one `next` gives.
@@ -377,6 +390,7 @@ _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "projects": lambda given: names(given, "projects"),
     "types": lambda given: names(given, "types"),
     "labels": lambda given: names(given, "labels"),
+    "subject": subject,
     "n": lambda given: whole(given, "n", low=1, high=NEXT_MAX),
     "limit": limit,
     "bytes_max": bytes_max,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Agent, Claim, Item, Run, Session, Ticket
+    from dibs.model import Agent, Claim, Grant, Item, Run, Session, Ticket
 
     T = TypeVar("T")
 
@@ -92,6 +92,14 @@ class Transaction(ABC):
         """Exclude other transactions that claim or add resources in this project; after the session, before items."""
 
     @abstractmethod
+    def lock_subject(self, subject: str) -> None:
+        """Exclude other transactions that give this subject to an item."""
+
+    @abstractmethod
+    def lock_agent(self, name: str) -> None:
+        """Lock this agent, if it has limits; after sessions, before items."""
+
+    @abstractmethod
     def lock_new_session(self, session: str) -> None:
         """Exclude other transactions that start a session with this id."""
 
@@ -106,6 +114,12 @@ class Transaction(ABC):
     @abstractmethod
     def ahead_of(self, claimant: Claimant, item: Item, most: int) -> int:
         """How many items, up to `most`, `next` would give to this claimant before this one."""
+
+    @abstractmethod
+    def claim(
+        self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None, keeps_offer: bool = False
+    ) -> Grant:
+        """The verb `claim`, as a part of this transaction."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Item
+    from dibs.model import Grant, Item
     from dibs.rules.claiming import Claimant
 
 STATEMENTS = Statements(os.path.dirname(__file__))
@@ -69,6 +69,12 @@ class SqliteTransaction(Transaction):
     def lock_resources(self, project: str) -> None:
         pass
 
+    def lock_subject(self, subject: str) -> None:
+        pass
+
+    def lock_agent(self, name: str) -> None:
+        pass
+
     def lock_new_session(self, session: str) -> None:
         pass
 
@@ -82,6 +88,11 @@ class SqliteTransaction(Transaction):
         from dibs.store.sqlite import choose_next
 
         return choose_next.ahead_of(self, claimant, item, most)
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        from dibs.store.sqlite import claim_path
+
+        return claim_path.claim(self, item, **asked)
 
     def number_events_past(self, number: int) -> None:
         # AUTOINCREMENT continues after the highest id that ever existed.
