@@ -116,13 +116,10 @@ def title(given: object) -> str:
 
 def subject(given: object) -> str | None:
     """The key of what an item is about; an empty one is none."""
-    if given is None or not (found := text(given, "subject").strip()):
-        return None
-    if not found.isprintable():
-        raise Invalid("a subject is one line, such as a URL or github:owner/repository#12", field="subject")
-    if len(found) > SUBJECT_LENGTH_MAX:
-        raise Invalid(f"the subject has {len(found)} characters; {SUBJECT_LENGTH_MAX} is the most", field="subject")
-    return found
+    found = "" if given is None else text(given, "subject").strip()
+    if not found.isprintable() or len(found) > SUBJECT_LENGTH_MAX:
+        raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field="subject")
+    return found or None
 
 
 def json_object(
@@ -215,12 +212,8 @@ def flag(given: object, field: str) -> bool:
     return given
 
 
-def token(given: object) -> int | None:
-    return optional_whole(given, "token", low=1, high=TOKEN_MAX)
-
-
-def revision(given: object) -> int | None:
-    return optional_whole(given, "revision", low=1, high=TOKEN_MAX)
+def token(given: object, field: str = "token") -> int | None:
+    return optional_whole(given, field, low=1, high=TOKEN_MAX)
 
 
 def finished(given: object) -> dict[str, int]:
@@ -380,7 +373,7 @@ _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "session": session_id,
     "agent": agent_name,
     "token": token,
-    "revision": revision,
+    "revision": lambda given: token(given, "revision"),
     "ttl_seconds": ttl_seconds,
     "at_most_every_seconds": interval_seconds,
     "reason": lambda given: optional_text(given, "reason"),

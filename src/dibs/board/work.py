@@ -9,8 +9,6 @@ from dibs.board import base
 from dibs.board.base import BoardBase
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable, StoreUnavailable
 from dibs.model import ENDED
-from dibs.rules.refusals import session_not_found
-from dibs.system import owner as owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +36,8 @@ class WorkVerbs(BoardBase):
         called with the session's position. The ticket is closed when the time is up or an exception interrupts.
         """
         item = check.item(item)
-        given: dict[str, Any] = {
-            "session": check.session_id(session),
-            "agent": agent,
-            "ttl_seconds": ttl_seconds,
-            "request_id": request_id,
-        }
+        given: dict[str, Any] = {"session": check.session_id(session), "agent": agent}
+        given |= {"ttl_seconds": ttl_seconds, "request_id": request_id}
 
         def claim(**how: Any) -> Grant:
             return self._call_past_dead_owners(self.store.claim, item, **given, **how)
@@ -65,25 +59,14 @@ class WorkVerbs(BoardBase):
     ) -> Grant:
         """Claim the item of this subject, which is added if there is none. `title` (the subject, unless given) and
         `fields`, those of `NewItem`, are for a new item. `wait_seconds` and `on_wait` are as in `claim`."""
-        key = check.subject(subject)
-        if key is None:
-            raise Invalid("a subject is needed, such as a URL or github:owner/repository#12", field="subject")
-        session = check.session_id(session)
-        content = {**fields, "title": key if title is None else title, "subject": key}
-        tail = None if request_id is None else base.id_tail(session, request_id, 1)
-        asked: dict[str, Any] = {
-            "session": session,
-            "agent": check.parameter("agent", agent),
-            "ttl_seconds": check.ttl_seconds(ttl_seconds),
-        }
-        if request_id is not None:
-            asked["request"] = base.request(request_id, session, "claim_subject", content, asked["ttl_seconds"])
-        new = check.new_item(content, tail)
+        from dibs.board import subjects
+
+        asked = subjects.checked(subject, title, fields, session, agent, ttl_seconds, request_id)
 
         def claim(**how: Any) -> Grant:
-            return self._past_dead_owners(lambda: self.store.claim_subject(new, **asked, **how))
+            return self._past_dead_owners(lambda: self.store.claim_subject(**asked, **how))
 
-        return self._claim_or_wait(claim, session, None, wait_seconds, on_wait)
+        return self._claim_or_wait(claim, asked["session"], None, wait_seconds, on_wait)
 
     def _claim_or_wait(
         self,
@@ -113,24 +96,10 @@ class WorkVerbs(BoardBase):
                 raise
         from dibs.sdk import waiting
 
+        place = (self.store, item, session, claim, wait_seconds, on_wait)
         if self.store.waits:
-            wanted = item
-
-            def wait(seconds: float) -> Waiting:
-                return self.wait(wanted, session=session, ttl_seconds=waiting.TICKET_SECONDS, wait_seconds=seconds)
-
-            return waiting.claim_from_server(self.store, item, session, claim, wait, wait_seconds, on_wait)
-        return waiting.claim_in_turn(
-            self.store,
-            self._watch(session),
-            item,
-            session,
-            claim,
-            wait_seconds,
-            self.settings.accept_seconds,
-            on_wait,
-            self.reap_dead_owners,
-        )
+            return waiting.claim_from_server(*place, self.wait)
+        return waiting.claim_in_turn(*place, self._watch(session), self.settings.accept_seconds, self.reap_dead_owners)
 
     def hand(
         self,
@@ -144,27 +113,11 @@ class WorkVerbs(BoardBase):
         request_id: str | None = None,
     ) -> Grant:
         """Hand the claim over to the live session `to`, under a new token; `ttl_seconds` is that of its claim."""
-        parameters: dict[str, Any] = {
-            "to": check.name(to, "to"),
-            "session": check.session_id(session),
-            "token": token,
-            "reason": reason,
-            "ttl_seconds": ttl_seconds,
-        }
+        parameters: dict[str, Any] = {"token": token, "reason": reason, "ttl_seconds": ttl_seconds}
+        parameters |= {"to": check.name(to, "to"), "session": check.session_id(session)}
         if not self.store.waits:  # behind a server, the server looks at owners
             self._require_living_owner(parameters["to"])
         return self._call_past_dead_owners(self.store.hand, item, **parameters, request_id=request_id)
-
-    def _require_living_owner(self, session: str) -> None:
-        """Refuse a session whose owner process is proved dead: what it is given would come back with a strike."""
-        found = self.store.find_session(session)
-        owner = None if found is None or found.ended_at is not None else found.owner
-        if owner is not None and owners.dead(
-            lambda boot_id, ns: [(session, owner)] if (owner.boot_id, owner.pid_namespace) == (boot_id, ns) else []
-        ):
-            from dibs.rules.ending import OWNER_DIED
-
-            raise session_not_found(session, ended=True, reason=OWNER_DIED)
 
     def recover(
         self,

@@ -106,20 +106,8 @@ class PostgresTransaction(Transaction):
         if ids and self.writable:
             self.all("lock_items", ids=ids)
 
-    def lock_dependencies(self) -> None:
-        self.one("lock_dependencies")
-
-    def lock_resources(self, project: str) -> None:
-        self.one("lock_resources", project=project)
-
-    def lock_subject(self, subject: str) -> None:
-        self.one("lock_subject", subject=subject)
-
-    def lock_agent(self, name: str) -> None:
-        self.one("lock_agent", name=name)
-
-    def lock_new_session(self, session: str) -> None:
-        self.one("lock_new_session", id=session)
+    def lock(self, statement: str, /, **parameters: str) -> None:
+        self.one(statement, **parameters)
 
     def lock_session(self, session: str) -> None:
         if self.writable:

@@ -66,7 +66,7 @@ def _lock(t: Transaction, item: str, session: str, to: str) -> None:
         t.lock_session(one)
     row = t.one("session_by_id", id=to)
     if row is not None:
-        t.lock_agent(rows.session(row).agent)
+        t.lock("lock_agent", name=rows.session(row).agent)
     row = t.one("item_by_id", id=item)
     if row is not None and (found := rows.item(row)).resources:
-        t.lock_resources(found.project)
+        t.lock("lock_resources", project=found.project)

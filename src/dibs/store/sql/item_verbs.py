@@ -56,7 +56,7 @@ def edit(
         _require_free_subject(t, item, changes["subject"])
     if needs is not None:
         # Dependencies before the item: `done` locks an item before its dependents.
-        t.lock_dependencies()
+        t.lock("lock_dependencies")
         t.lock_items(needs)
     if revision is not None:
         as_read(t, item, revision)
@@ -96,7 +96,7 @@ def _lock_holder(t: Transaction, item: str, session: str) -> None:
     t.lock_session(session)
     row = t.one("item_by_id", id=item)
     if row is not None:
-        t.lock_resources(rows.item(row).project)
+        t.lock("lock_resources", project=rows.item(row).project)
 
 
 def cancel(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
@@ -237,7 +237,7 @@ def item_of_subject(t: Transaction, subject: str) -> Item | None:
     """The item of this subject. Without one, no other transaction adds it before this one ends."""
     row = t.one("item_of_subject", subject=subject)
     if row is None:
-        t.lock_subject(subject)
+        t.lock("lock_subject", subject=subject)
         row = t.one("item_of_subject", subject=subject)
     row = None if row is None else t.one("item_by_id", id=row[0])
     return None if row is None else rows.item(row)

@@ -84,24 +84,10 @@ class Transaction(ABC):
         """Lock these items, in the order that all transactions use."""
 
     @abstractmethod
-    def lock_dependencies(self) -> None:
-        """Exclude other transactions that change `depends_on` of existing items."""
-
-    @abstractmethod
-    def lock_resources(self, project: str) -> None:
-        """Exclude other transactions that claim or add resources in this project; after the session, before items."""
-
-    @abstractmethod
-    def lock_subject(self, subject: str) -> None:
-        """Exclude other transactions that give this subject to an item."""
-
-    @abstractmethod
-    def lock_agent(self, name: str) -> None:
-        """Lock this agent, if it has limits; after sessions, before items."""
-
-    @abstractmethod
-    def lock_new_session(self, session: str) -> None:
-        """Exclude other transactions that start a session with this id."""
+    def lock(self, statement: str, /, **parameters: str) -> None:
+        """Take the lock of this statement: `lock_dependencies` and `lock_subject` exclude others that change them,
+        `lock_resources` those that claim or add resources in a project, `lock_new_session` those that start a session.
+        After sessions, before items; `lock_agent`, of an agent with limits, before the others."""
 
     @abstractmethod
     def lock_session(self, session: str) -> None:

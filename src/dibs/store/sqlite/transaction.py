@@ -63,19 +63,7 @@ class SqliteTransaction(Transaction):
     def lock_items(self, items: Iterable[str]) -> None:
         pass
 
-    def lock_dependencies(self) -> None:
-        pass
-
-    def lock_resources(self, project: str) -> None:
-        pass
-
-    def lock_subject(self, subject: str) -> None:
-        pass
-
-    def lock_agent(self, name: str) -> None:
-        pass
-
-    def lock_new_session(self, session: str) -> None:
+    def lock(self, statement: str, /, **parameters: str) -> None:
         pass
 
     def lock_session(self, session: str) -> None:
