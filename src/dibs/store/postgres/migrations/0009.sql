@@ -3,4 +3,4 @@
 
 ALTER TABLE dibs.items ADD COLUMN subject text COLLATE "C";
 
-CREATE INDEX items_subject ON dibs.items (subject) WHERE subject IS NOT NULL;
+CREATE INDEX items_subject ON dibs.items (subject, created_at, id) WHERE subject IS NOT NULL;

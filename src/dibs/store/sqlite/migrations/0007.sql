@@ -3,4 +3,4 @@
 
 ALTER TABLE items ADD COLUMN subject TEXT;
 
-CREATE INDEX items_subject ON items (subject) WHERE subject IS NOT NULL;
+CREATE INDEX items_subject ON items (subject, created_at, id) WHERE subject IS NOT NULL;
