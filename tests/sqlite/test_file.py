@@ -157,8 +157,8 @@ def test_an_item_from_before_subjects_has_none_and_can_be_given_one(tmp_path: Pa
         old.execute(opening.migration(number)).fetchall()
     old.execute(f"PRAGMA application_id = {opening.APPLICATION_ID}; PRAGMA user_version = 6").fetchall()
     old.execute(
-        "INSERT INTO items VALUES (1, 'old', 'default', 'task', 'task', NULL, 'Old', '', '{}', '[]', 5, '[]', '[]', NULL,"
-        " 28800.0, 0, 0, 0, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, NULL, NULL)"
+        "INSERT INTO items VALUES (1, 'old', 'default', 'task', 'task', NULL, 'Old', '', '{}', '[]', 5, '[]', '[]',"
+        " NULL, 28800.0, 0, 0, 0, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, NULL, NULL)"
     )
     old.close()
     store = make(tmp_path / "board.db")
