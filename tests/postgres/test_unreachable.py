@@ -146,8 +146,9 @@ def test_an_item_from_before_subjects_has_none_and_can_be_given_one(server: Loca
         connection.execute(
             "INSERT INTO dibs.items (id, project, type, action, title, body, payload, labels, priority, depends_on,"
             " resources, timeout_seconds, retries, needs_approval, approved, status, created_by, created_at,"
-            " updated_at, attempts, strikes, failures, token, revision, lane) VALUES ('old', 'default', 'task', 'task', 'Old', '',"
-            " '{}', '{}', 5, '{}', '{}', 28800, 0, false, false, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, 1)"
+            " updated_at, attempts, strikes, failures, token, revision, lane)"
+            " VALUES ('old', 'default', 'task', 'task', 'Old', '', '{}', '{}', 5, '{}', '{}', 28800, 0, false, false,"
+            " 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, 1)"
         )
     assert migrate(url) == (8, migrating.SCHEMA_VERSION)
     with Board(PostgresStore(url, SETTINGS)) as board:
