@@ -19,7 +19,7 @@ from bench.contest.contestant import Contestant
 from bench.contest.result import Result, of_windows
 from bench.contest.window import WARM_UP_SECONDS, Window
 from dibs.config import DEFAULTS
-from dibs.store.postgres.store import _settings_row
+from dibs.store.postgres.calls import settings_row
 from tests.kit.postgres_server import LocalServer
 
 #: By the name in the table: the file in scripts/.
@@ -31,7 +31,7 @@ SCRIPTS = {
 #: Which client, and from when to when.
 Line = tuple[int, float, float]
 #: What the scripts start with; `low`, `lanes` and `lows` are remembered from one claim to the next.
-VARIABLES = {"low": "0", "lanes": "{}", "lows": "{}", "settings": _settings_row(DEFAULTS)}
+VARIABLES = {"low": "0", "lanes": "{}", "lows": "{}", "settings": settings_row(DEFAULTS)}
 
 
 class OnPgbench(Contestant):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ID_LENGTH_MAX = 128
 NAME_LENGTH_MAX = 128
-TITLE_LENGTH_MAX = 500
+TITLE_LENGTH_MAX = SUBJECT_LENGTH_MAX = 500
 TEXT_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
 JSON_BYTES_MAX = 1_000_000
@@ -111,6 +111,14 @@ def title(given: object) -> str:
     if len(found) > TITLE_LENGTH_MAX:
         raise Invalid(f"the title has {len(found)} characters; {TITLE_LENGTH_MAX} is the most", field="title")
     return found
+
+
+def subject(given: object) -> str | None:
+    """The key of what an item is about; an empty one is none."""
+    found = "" if given is None else text(given, "subject").strip()
+    if not found.isprintable() or len(found) > SUBJECT_LENGTH_MAX:
+        raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field="subject")
+    return found or None
 
 
 def json_object(
@@ -203,12 +211,8 @@ def flag(given: object, field: str) -> bool:
     return given
 
 
-def token(given: object) -> int | None:
-    return optional_whole(given, "token", low=1, high=TOKEN_MAX)
-
-
-def revision(given: object) -> int | None:
-    return optional_whole(given, "revision", low=1, high=TOKEN_MAX)
+def token(given: object, field: str = "token") -> int | None:
+    return optional_whole(given, field, low=1, high=TOKEN_MAX)
 
 
 def finished(given: object) -> dict[str, int]:
@@ -357,6 +361,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "retries": lambda given: whole(given, "retries", low=0, high=RETRIES_MAX),
     "needs_approval": lambda given: flag(given, "needs_approval"),
     "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
+    "subject": subject,
 }
 
 #: The most items that one `next` gives.
@@ -367,7 +372,7 @@ _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "session": session_id,
     "agent": agent_name,
     "token": token,
-    "revision": revision,
+    "revision": lambda given: token(given, "revision"),
     "ttl_seconds": ttl_seconds,
     "at_most_every_seconds": interval_seconds,
     "reason": lambda given: optional_text(given, "reason"),
@@ -377,6 +382,7 @@ _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "projects": lambda given: names(given, "projects"),
     "types": lambda given: names(given, "types"),
     "labels": lambda given: names(given, "labels"),
+    "subject": subject,
     "n": lambda given: whole(given, "n", low=1, high=NEXT_MAX),
     "limit": limit,
     "bytes_max": bytes_max,

@@ -122,6 +122,16 @@ VERBS: tuple[Verb, ...] = (
     _get("find_session", "/v1/sessions/{session:path}", Session, "One session", positional=("session",)),
     # The claim path
     _of_item("claim", AGENT, Grant, "Claim an item by its id, now or when it is this session's turn", waits=True),
+    _post(
+        "claim_subject",
+        "/v1/claim",
+        AGENT,
+        Grant,
+        "Claim the item of a subject, which is added if there is none",
+        waits=True,
+        positional=("subject",),
+    ),
+    _of_item("hand", AGENT, Grant, "Hand a claim over to another session"),
     _of_item("recover", AGENT, Grant, "Claim an item again after expiry, if no other session claimed it"),
     _post("next", "/v1/next", AGENT, Grant, "Claim the best items", many=True, waits=True),
     _post("heartbeat", "/v1/heartbeat", AGENT, Heartbeat, "Renew the claims of a session"),

@@ -94,6 +94,8 @@ class Led:
         board.release("released", session=me, reason="needs a designer")
         board.heartbeat(session=me, holding=dict.fromkeys(("forced", "expired", "done", "failed", "cancelled", "held")))
         board.force_release("forced", reason="stuck")
+        board.hand("expired", to=self.fixer, session=me, reason="yours", ttl_seconds=TTL_SECONDS)
+        board.hand("expired", to=me, session=self.fixer, ttl_seconds=TTL_SECONDS)
         board.done("done", session=me, note="it was the cookie", links={"pr": "7"}, cost={"tokens": 1})
         board.annotate("done", links={"pr": "8"}, checks={"ci": "passed"}, cost={"tokens": 2})
         board.fail("failed", session=me, reason="cannot be reproduced", links={"log": "1"}, cost={"tokens": 2})

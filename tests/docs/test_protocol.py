@@ -192,6 +192,7 @@ def check_limits(text: str) -> None:
         ("id of an item", check.ID_LENGTH_MAX),
         ("type, action", check.NAME_LENGTH_MAX),
         ("title", check.TITLE_LENGTH_MAX),
+        ("subject", check.SUBJECT_LENGTH_MAX),
         ("body", check.TEXT_BYTES_MAX),
         ("payload", check.JSON_BYTES_MAX),
         ("note", check.NOTE_BYTES_MAX),
@@ -350,6 +351,7 @@ LINES = {
     "heartbeat ITEM": ("dibs heartbeat a", 1),
     "wait": ("dibs wait a --session b", 0),
     "leave": ("dibs leave a --session b", 0),
+    "hand": ("dibs hand b --to b", 0),
     "why": ("dibs why a", 0),
     "show": ("dibs show a", 0),
     "who": ("dibs who", 0),
@@ -466,7 +468,7 @@ def _arguments(verb: str) -> tuple[set[str], set[str]]:
             needed.add(name)
         else:
             optional.add(name)
-    return needed - {"self"}, optional
+    return needed - {"self"}, optional - needed
 
 
 def _answer(verb: str) -> str | None:

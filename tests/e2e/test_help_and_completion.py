@@ -18,6 +18,7 @@ NEEDS_APPROVAL = ((*ADD_FIX_LOGIN, "--needs-approval"),)
 #: What has to be so before an example can work: in most cases that there is an item `fix-login`, or that it is held.
 BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "leave": (ADD_FIX_LOGIN, ("wait", "fix-login")),
+    "hand": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("session", "start", "--agent", "reviewer", "--id", "reviewer-1")),
     "retry": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("fail", "fix-login")),
     "unpark": (ADD_FIX_LOGIN, ("park", "fix-login")),
     "annotate": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("done", "fix-login")),

@@ -35,7 +35,7 @@ def test_a_legacy_client_is_offered_nothing_and_told_when_there_is_a_board(empty
     assert "dibs init" in empty.call("next")["message"]
     connect(str(tmp_path / ".dibs" / "board.db"), create=True).close()
     assert empty.read() == {"jsonrpc": "2.0", "method": CHANGED}
-    assert len(empty.ask("tools/list")["result"]["tools"]) == 13
+    assert len(empty.ask("tools/list")["result"]["tools"]) == 15
     assert empty.call("next")["nothing"]
     assert "instructions" in empty.ask("initialize", protocolVersion="2025-11-25")["result"]
 
@@ -59,7 +59,7 @@ def test_a_modern_client_is_told_if_it_subscribed(empty: McpClient, tmp_path: Pa
     told = empty.read()
     assert (told["method"], told["params"]) == (CHANGED, {"_meta": {SUBSCRIPTION_KEY: "mine"}})
     listed = empty.ask("tools/list", _meta=MODERN_META)["result"]
-    assert (len(listed["tools"]), listed["ttlMs"]) == (13, 300_000)
+    assert (len(listed["tools"]), listed["ttlMs"]) == (15, 300_000)
 
 
 def test_the_number_of_subscriptions_is_bounded(empty: McpClient) -> None:
@@ -80,7 +80,7 @@ def test_a_board_that_is_not_trusted_is_one(tmp_path: Path, environment: dict[st
     subprocess.run(["git", "-C", str(tmp_path), "add", "--force", ".dibs"], check=True)
     client = McpClient(tmp_path, environment)
     try:
-        assert len(client.ask("tools/list")["result"]["tools"]) == 13
+        assert len(client.ask("tools/list")["result"]["tools"]) == 15
         assert client.call("next")["error"] == "NOT_TRUSTED"
     finally:
         client.kill()
@@ -105,6 +105,6 @@ def test_the_official_client_takes_it(tmp_path: Path, environment: dict[str, str
                 async for change in changes:
                     assert isinstance(change, ToolsListChanged)
                     break
-            assert len((await client.list_tools()).tools) == 13
+            assert len((await client.list_tools()).tools) == 15
 
     asyncio.run(use())

@@ -15,10 +15,10 @@ from dibs.model import AGENT, VIEWER, NewItem
 from dibs.text import brief, prime
 from dibs.verbs import BY_NAME
 
-NAMES = "next claim progress release done fail submit show list add who why wait"
+NAMES = "next claim claim_subject hand progress release done fail submit show list add who why wait"
 
 
-def test_there_are_thirteen_tools_for_models() -> None:
+def test_there_are_fifteen_tools_for_models() -> None:
     assert [tool.name for tool in TOOLS] == NAMES.split()
 
 
@@ -26,7 +26,7 @@ def test_there_are_thirteen_tools_for_models() -> None:
 def test_a_tool_is_a_verb_with_some_of_its_parameters(tool: Tool) -> None:
     verb = BY_NAME[tool.verb]
     signature = inspect.signature(getattr(Board, tool.verb)).parameters
-    known = {*signature, *(NewItem._fields if tool.verb == "add" else ())}
+    known = {*signature, *(NewItem._fields if tool.verb in ("add", "claim_subject") else ())}
     assert tool.parameters.keys() <= known
     assert tool.reads == (verb.method == "GET")
     assert verb.role == (VIEWER if tool.reads else AGENT)

@@ -11,7 +11,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.store.postgres.store import _settings_row
+from dibs.store.postgres.calls import settings_row
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from tests.kit import postgres
@@ -158,7 +158,7 @@ def test_an_ended_instance_stays_its_agents_and_its_keys(board: Board, sql: Conn
 
 
 def test_its_settings_are_those_every_board_starts_with(sql: Connection) -> None:
-    same = f"SELECT dibs.default_settings() = '{_settings_row(DEFAULTS)}'::dibs.settings"
+    same = f"SELECT dibs.default_settings() = '{settings_row(DEFAULTS)}'::dibs.settings"
     assert answer(sql, same) is True
 
 

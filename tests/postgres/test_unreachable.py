@@ -134,6 +134,30 @@ def test_a_board_of_the_schema_before_is_migrated_with_what_is_on_it(server: Loc
         assert board.sessions() == ()
 
 
+def test_an_item_from_before_subjects_has_none_and_can_be_given_one(server: LocalServer) -> None:
+    server.create_database("before_subjects")
+    url, folder = server.url("before_subjects"), Path(migrating.__file__).parent / "migrations"
+    with server.connect("before_subjects") as connection:
+        connection.execute("CREATE SCHEMA dibs")
+        connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
+        connection.execute("INSERT INTO dibs.schema_version (version) VALUES (8)")
+        for number in range(1, 9):
+            connection.execute((folder / f"{number:04}.sql").read_bytes())
+        connection.execute(
+            "INSERT INTO dibs.items (id, project, type, action, title, body, payload, labels, priority, depends_on,"
+            " resources, timeout_seconds, retries, needs_approval, approved, status, created_by, created_at,"
+            " updated_at, attempts, strikes, failures, token, revision, lane)"
+            " VALUES ('old', 'default', 'task', 'task', 'Old', '', '{}', '{}', 5, '{}', '{}', 28800, 0, false, false,"
+            " 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, 1)"
+        )
+    assert migrate(url) == (8, migrating.SCHEMA_VERSION)
+    with Board(PostgresStore(url, SETTINGS)) as board:
+        assert [item.subject for item in board.list()] == [None]
+        assert board.edit("old", subject="gh:1").subject == "gh:1"
+        me = board.start_session("coder").id
+        assert board.claim_subject("gh:1", session=me).item.id == "old"
+
+
 @pytest.mark.parametrize(
     ("setting", "word"),
     [("default_transaction_isolation = 'serializable'", "read committed"), ("default_transaction_read_only = on", "")],

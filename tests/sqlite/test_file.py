@@ -151,6 +151,25 @@ def test_a_board_of_an_older_schema_is_migrated_with_what_is_on_it(tmp_path: Pat
     assert store.check() == ()
 
 
+def test_an_item_from_before_subjects_has_none_and_can_be_given_one(tmp_path: Path) -> None:
+    old = apsw.Connection(str(tmp_path / "board.db"))
+    for number in range(1, 7):
+        old.execute(opening.migration(number)).fetchall()
+    old.execute(f"PRAGMA application_id = {opening.APPLICATION_ID}; PRAGMA user_version = 6").fetchall()
+    old.execute(
+        "INSERT INTO items VALUES (1, 'old', 'default', 'task', 'task', NULL, 'Old', '', '{}', '[]', 5, '[]', '[]',"
+        " NULL, 28800.0, 0, 0, 0, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, NULL, NULL)"
+    )
+    old.close()
+    store = make(tmp_path / "board.db")
+    assert [item.subject for item in store.list(limit=10)] == [None]
+    assert store.edit("old", {"subject": "gh:1"}, actor="you").subject == "gh:1"
+    store.start_session(Session(id="me", agent="coder"))
+    new = NewItem(id="new", title="New", subject="gh:1")
+    assert store.claim_subject(new, session="me").item.id == "old"
+    assert store.check() == ()
+
+
 def test_a_migration_killed_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "migration", lambda number: "CREATE TABLE half (x); SELECT no_such_function()")
     with pytest.raises(StoreUnavailable):

@@ -58,6 +58,7 @@ EXPECTED = {
     "next_action": ["items USING INDEX items_ready (project=? AND type=? AND action>?)"],
     "next_approved": ["items USING INDEX items_ready (project=? AND type=? AND action=? AND approved>?)"],
     "lane": ["items USING INDEX items_ready (project=? AND type=? AND action=? AND approved=?)"],
+    "item_of_subject": ["items USING COVERING INDEX items_subject (subject=?)"],
     "insert_item": [],
     "move_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "rewrite_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],

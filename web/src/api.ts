@@ -171,6 +171,7 @@ export interface Item {
   revision: number;
   offered_to: string | null;
   offer_expires_at: number | null;
+  subject: string | null;
 }
 
 export interface Claim {

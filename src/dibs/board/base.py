@@ -157,6 +157,18 @@ class BoardBase:
             self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
         return bool(dead)
 
+    def _require_living_owner(self, session: str) -> None:
+        """Refuse a session whose owner process is proved dead: what it is given would come back with a strike."""
+        found = self.store.find_session(session)
+        owner = None if found is None or found.ended_at is not None else found.owner
+        if owner is not None and owners.dead(
+            lambda boot_id, ns: [(session, owner)] if (owner.boot_id, owner.pid_namespace) == (boot_id, ns) else []
+        ):
+            from dibs.rules.ending import OWNER_DIED
+            from dibs.rules.refusals import session_not_found
+
+            raise session_not_found(session, ended=True, reason=OWNER_DIED)
+
     def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
         return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
 
@@ -169,6 +181,14 @@ def request(request_id: str, actor: str, verb: str, *parameters: Any) -> Request
     text = json.dumps([verb, *parameters], sort_keys=True, default=str)
     fingerprint = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Request(actor=actor, id=check.name(request_id, "request_id"), fingerprint=fingerprint)
+
+
+def id_tail(actor: str, request_id: str, number: int) -> str:
+    """The last part of an id that a request generates, the same for each repetition."""
+    import hashlib
+
+    seed = f"{actor} {request_id} {number}"
+    return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _is_caused_by_a_claim(refusal: DibsError) -> bool:

@@ -119,7 +119,7 @@ def _items(verb: str, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
             raise Invalid(f"{verb} takes no token; give the revision", field="items", item=id)
         if id in found:
             raise Invalid(f"{id} is listed twice", field="items", item=id)
-        fields = {"id": id, "revision": check.revision(one.get("revision")), "token": token}
+        fields = {"id": id, "revision": check.token(one.get("revision"), "revision"), "token": token}
         found[id] = {name: value for name, value in fields.items() if value is not None}
     if not found:
         raise Invalid("no items are given; list some, or give a filter", field="items")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from dibs import check
-from dibs.board.base import BoardBase, request
+from dibs.board.base import BoardBase, id_tail, request
 from dibs.errors import Invalid
 from dibs.model import Agent, Session
 from dibs.rules.refusals import session_not_found
@@ -38,7 +38,7 @@ class ManageVerbs(BoardBase):
         given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
             # A repeated request generates the same ids, so that it adds no item twice.
-            tail = None if request_id is None else _tail(actor, request_id, number)
+            tail = None if request_id is None else id_tail(actor, request_id, number)
             try:
                 new.append(check.new_item(fields, tail))
             except Invalid as error:
@@ -59,12 +59,15 @@ class ManageVerbs(BoardBase):
         projects: Iterable[str] = (),
         types: Iterable[str] = (),
         labels: Iterable[str] = (),
+        subject: str | None = None,
         after: str | None = None,
         limit: int = 1000,
         bytes_max: int | None = None,
     ) -> Page[Item]:
         after = None if after is None else check.item_id(after, "after")
         filters: dict[str, Any] = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
+        if subject is not None:
+            filters["subject"] = subject  # not sent otherwise: a server of an older version does not know it
         return self._call(self.store.list, **filters, after=after, limit=limit, bytes_max=bytes_max)
 
     def bulk(
@@ -340,11 +343,3 @@ def _key_seconds(role: str, seconds: float | None) -> float | None:
     if seconds is not None:
         seconds = check.number(seconds, "seconds", low=1, high=1e9)
     return api_keys.validity_seconds(role, seconds)
-
-
-def _tail(actor: str, request_id: str, number: int) -> str:
-    """The last part of an id that a request generates, the same for each repetition."""
-    import hashlib
-
-    seed = f"{actor} {request_id} {number}"
-    return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]

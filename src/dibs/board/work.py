@@ -35,48 +35,89 @@ class WorkVerbs(BoardBase):
         With `wait_seconds`, queue for an item that cannot be claimed now, and claim it when it is offered; `on_wait` is
         called with the session's position. The ticket is closed when the time is up or an exception interrupts.
         """
-        item, session = check.item(item), check.session_id(session)
+        item = check.item(item)
+        given: dict[str, Any] = {"session": check.session_id(session), "agent": agent}
+        given |= {"ttl_seconds": ttl_seconds, "request_id": request_id}
+
+        def claim(**how: Any) -> Grant:
+            return self._call_past_dead_owners(self.store.claim, item, **given, **how)
+
+        return self._claim_or_wait(claim, given["session"], item, wait_seconds, on_wait)
+
+    def claim_subject(
+        self,
+        subject: str,
+        *,
+        session: str,
+        title: str | None = None,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        on_wait: Callable[[Waiting], None] | None = None,
+        request_id: str | None = None,
+        **fields: Any,
+    ) -> Grant:
+        """Claim the item of this subject, which is added if there is none. `title` (the subject, unless given) and
+        `fields`, those of `NewItem`, are for a new item. `wait_seconds` and `on_wait` are as in `claim`."""
+        from dibs.board import subjects
+
+        asked = subjects.checked(subject, title, fields, session, agent, ttl_seconds, request_id)
+
+        def claim(**how: Any) -> Grant:
+            return self._past_dead_owners(lambda: self.store.claim_subject(**asked, **how))
+
+        return self._claim_or_wait(claim, asked["session"], None, wait_seconds, on_wait)
+
+    def _claim_or_wait(
+        self,
+        ask: Callable[..., Grant],
+        session: str,
+        item: str | None,
+        wait_seconds: float,
+        on_wait: Callable[[Waiting], None] | None,
+    ) -> Grant:
+        """Claim by `ask`. With `wait_seconds`, queue for the item, by default the one that the refusal names."""
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
 
         def claim() -> Grant:
-            parameters: dict[str, Any] = {
-                "session": session,
-                "agent": agent,
-                "ttl_seconds": ttl_seconds,
-                "request_id": request_id,
-            }
             if not self.store.waits:  # behind a server, the server looks for dead owners
                 try:
-                    return self._call_past_dead_owners(self.store.claim, item, **parameters, keeps_offer=True)
+                    return ask(keeps_offer=True)
                 except DibsError as error:
                     if "offer_expires_at" not in error.facts:
                         raise
-            return self._call_past_dead_owners(self.store.claim, item, **parameters)
+            return ask()
 
         try:
             return claim()
         except (ItemAlreadyClaimed, ItemNotClaimable) as error:
-            if not wait_seconds or error.facts.get("status") in ENDED:
+            item = item or error.facts.get("item")
+            if not wait_seconds or item is None or error.facts.get("status") in ENDED:
                 raise
         from dibs.sdk import waiting
 
+        place = (self.store, item, session, claim, wait_seconds, on_wait)
         if self.store.waits:
+            return waiting.claim_from_server(*place, self.wait)
+        return waiting.claim_in_turn(*place, self._watch(session), self.settings.accept_seconds, self.reap_dead_owners)
 
-            def wait(seconds: float) -> Waiting:
-                return self.wait(item, session=session, ttl_seconds=waiting.TICKET_SECONDS, wait_seconds=seconds)
-
-            return waiting.claim_from_server(self.store, item, session, claim, wait, wait_seconds, on_wait)
-        return waiting.claim_in_turn(
-            self.store,
-            self._watch(session),
-            item,
-            session,
-            claim,
-            wait_seconds,
-            self.settings.accept_seconds,
-            on_wait,
-            self.reap_dead_owners,
-        )
+    def hand(
+        self,
+        item: str,
+        *,
+        to: str,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        ttl_seconds: float | None = None,
+        request_id: str | None = None,
+    ) -> Grant:
+        """Hand the claim over to the live session `to`, under a new token; `ttl_seconds` is that of its claim."""
+        parameters: dict[str, Any] = {"token": token, "reason": reason, "ttl_seconds": ttl_seconds}
+        parameters |= {"to": check.name(to, "to"), "session": check.session_id(session)}
+        if not self.store.waits:  # behind a server, the server looks at owners
+            self._require_living_owner(parameters["to"])
+        return self._call_past_dead_owners(self.store.hand, item, **parameters, request_id=request_id)
 
     def recover(
         self,

@@ -1,4 +1,4 @@
-"""The commands of the holder of a claim: next, claim, heartbeat, progress, release, done, fail.
+"""The commands of the holder of a claim: next, claim, hand, heartbeat, progress, release, done, fail.
 
 They run inside agents' loops and hooks, so this module imports nothing that a claim does not need. Each command acts as
 the caller's own session, which `identity` finds.
@@ -22,35 +22,52 @@ if TYPE_CHECKING:
 
 #: The exit code when there is nothing to claim.
 NOTHING = 3
+#: The options of `claim` that only an item of a subject has.
+FIELDS_OF_SUBJECT = (
+    *("title", "body", "type", "priority", "label", "payload", "project", "action", "phase", "needs", "resource"),
+    *("not_before", "retries", "timeout"),
+)
 
 
 def claim_options(parser: Parser) -> None:
-    parser.item()
+    parser.argument("item", "the id of the item (or give --subject)", optional=True)
     parser.ttl()
     parser.duration("--wait", "wait_seconds", "if the item is taken, queue for it this long")
     parser.option("--soft", help="announce the work without excluding others")
     parser.request_id()
     parser.identity()
+    parser.option("--title", metavar="TEXT", help="with --subject: the title, if the item is added")
+    parser.item_fields()
 
 
 def claim(cli: Cli) -> None:
     args = cli.args
+    verb: Callable[..., Grant] = cli.board.claim
+    what, fields = args.item, {}
+    if args.subject is not None or args.item is None:
+        from dibs.cli.items import subject_fields
+
+        fields = subject_fields(cli)
+        verb, what = cli.board.claim_subject, args.subject
+    elif any(getattr(args, name) for name in FIELDS_OF_SUBJECT):
+        raise UsageError("the fields of an item are for one that --subject adds; give --subject KEY", field="subject")
+    elif args.soft:
+        return _soft_claim(cli)
 
     def call(**waiting: Any) -> Grant:
         return identity.with_session(
             cli,
-            lambda session: cli.board.claim(
-                args.item,
+            lambda session: verb(
+                what,
                 session=session,
                 agent=args.agent,
                 ttl_seconds=args.ttl,
                 request_id=args.request_id,
+                **fields,
                 **waiting,
             ),
         )
 
-    if args.soft:
-        return _soft_claim(cli)
     if args.wait:
         from dibs.cli import wait
 
@@ -58,6 +75,36 @@ def claim(cli: Cli) -> None:
     else:
         grant = call()
     return cli.print_json(grant) if cli.json else _print_grant(cli, grant)
+
+
+def hand_options(parser: Parser) -> None:
+    parser.item()
+    parser.option("--to", metavar="SESSION", help="the session that works on it from now on", required=True)
+    parser.reason()
+    parser.ttl()
+    parser.holder()
+
+
+def hand(cli: Cli) -> None:
+    args, token = cli.args, identity.claim_token(cli)
+
+    def hand(session: str) -> Grant:
+        return cli.board.hand(
+            args.item,
+            to=args.to,
+            session=session,
+            token=token,
+            reason=args.reason,
+            ttl_seconds=args.ttl,
+            request_id=args.request_id,
+        )
+
+    grant = identity.with_known_session(cli, hand)
+    if cli.json:
+        return cli.print_json(grant)
+    from dibs.cli import claim_lines
+
+    return cli.print(claim_lines.handed(grant, cli.paint))
 
 
 def next_options(parser: Parser) -> None:

@@ -34,6 +34,13 @@ def grant(given: Grant, paint: Paint) -> list[str]:
     return lines + (_previous_run(given.previous, paint) if given.previous else [])
 
 
+def handed(given: Grant, paint: Paint) -> str:
+    """The claim that another session has now."""
+    item, claim = given.item, given.claim
+    to = f"to {paint.agent(claim.agent)} (session {clean(claim.session)})"
+    return f"{paint('handed', 'cyan')} {paint(item.id, 'bold')} {to}{INDENT}{paint(f'token {claim.token}', 'dim')}"
+
+
 def decision(board: Board, grant: Grant, paint: Paint) -> list[str]:
     """The decision about the draft that preceded this claim, if there was one, and the approved draft."""
     drafted = grant.previous is not None and grant.previous.run.outcome == "submitted"

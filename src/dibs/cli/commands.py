@@ -29,7 +29,8 @@ def _command(group: str, module: str, summary: str) -> Command:
 
 COMMANDS = {
     "next": _command("work", "claim_commands", "claim the best ready item"),
-    "claim": _command("work", "claim_commands", "claim an item by its id, or queue for it"),
+    "claim": _command("work", "claim_commands", "claim an item by its id or subject, or queue for it"),
+    "hand": _command("work", "claim_commands", "hand a claim over to another session"),
     "wait": _command("work", "wait", "join an item's queue and print your position"),
     "leave": _command("work", "wait", "leave an item's queue"),
     "heartbeat": _command("work", "claim_commands", "renew claims"),
@@ -106,7 +107,12 @@ COMMANDS = {
 #: Lines that help shows for each command; each can be typed as it is.
 EXAMPLES = {
     "next": ("dibs next", "dibs next --type bug --wait 10m"),
-    "claim": ("dibs claim fix-login --ttl 45m", "dibs claim fix-login --wait 10m"),
+    "claim": (
+        "dibs claim fix-login --ttl 45m",
+        "dibs claim fix-login --wait 10m",
+        'dibs claim --subject github:acme/shop#12 --title "Fix login" --type bug',
+    ),
+    "hand": ('dibs hand fix-login --to reviewer-1 --reason "the tests are written"',),
     "wait": ("dibs wait fix-login --ttl 10m",),
     "leave": ("dibs leave fix-login",),
     "heartbeat": ("dibs heartbeat", "dibs heartbeat fix-login"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dibs.cli import identity
 from dibs.cli.claim_lines import attributes, new_status, stuck
 from dibs.cli.context import Cli
-from dibs.cli.items import item_fields, item_options
+from dibs.cli.items import item_fields
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, replaced
 
@@ -23,7 +23,7 @@ LISTS = {"labels": "labels", "depends_on": "needs", "resources": "resources"}
 def edit_options(parser: Parser) -> None:
     parser.item()
     parser.option("--title", metavar="TEXT", help="the work to do, in one line")
-    item_options(parser)
+    parser.item_fields()
     parser.option("--add-resource", metavar="R", help="add a resource to the others; repeatable", repeated=True)
     parser.option("--no-needs", help="remove all dependencies")
     parser.option("--no-resources", help="remove all resources")

@@ -32,6 +32,7 @@ KINDS = {
     "rejected": "red",
     "released": "yellow",
     "forgotten": "yellow",
+    "handed": "cyan",
     "expired": "yellow",
     "owner_died": "red",
     "force_released": "magenta",
@@ -49,7 +50,7 @@ FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
 #: The usual status of an item after an event of this kind; only another status is shown.
 EXPECTED = dict.fromkeys(("released", "forgotten", "expired", "owner_died", "force_released", "sent_back"), READY)
-EXPECTED |= dict.fromkeys(("approved", "unblocked", "due", "unparked", "retried", "restored"), READY)
+EXPECTED |= dict.fromkeys(("handed", "approved", "unblocked", "due", "unparked", "retried", "restored"), READY)
 #: An item found in a vault can have any status, so its status is always shown.
 EXPECTED |= {"failed": FAILED, "found": ""}
 
@@ -115,6 +116,8 @@ def _words(event: Event) -> list[str]:
             return _edits(data)
         case "claimed":
             return _duration(event)
+        case "handed":
+            return [f"to session {data.get('to')}", *given]
         case "offered":
             return [f"to session {event.session} for {times.span((data['offer_expires_at'] - event.at) / 1000)}"]
         case "offer_lapsed":

@@ -39,6 +39,7 @@ FIELDS = {
     "payload": "payload",
     "timeout": "timeout_seconds",
     "retries": "retries",
+    "subject": "subject",
 }
 #: `list` shows the column "waits for" only if it leaves titles this many columns.
 TITLE_COLUMNS = 20
@@ -46,25 +47,8 @@ TITLE_COLUMNS = 20
 STUCK_SHOWN = 10
 
 
-def item_options(parser: Parser) -> None:
-    """Declare the options that `add` and `edit` share."""
-    parser.option("--body", metavar="TEXT", help="the description, in markdown (- reads stdin)")
-    parser.option("--type", metavar="T", help="the kind of work: bug, docs, ... (default: task)")
-    parser.option("--priority", metavar="P", help="critical, security, high, ..., low; P0 to P4; or N")
-    parser.option("--label", metavar="L", help="a label; repeatable", repeated=True)
-    parser.json_object("--payload", "data for the holder, a JSON object")
-    parser.option("--project", metavar="P", help="the project (default: default)")
-    parser.option("--action", metavar="A", help="what agents' policies apply to (default: the type)")
-    parser.option("--phase", metavar="P", help="the phase")
-    parser.option("--needs", metavar="ID", help="an item that must be done first; repeatable", repeated=True)
-    parser.option("--resource", metavar="R", help="a path or port:80 that it uses; repeatable", repeated=True)
-    parser.option("--not-before", metavar="TIME", help="ready from then on: 2h, 2026-11-15T09:30Z, now")
-    parser.number("--retries", help="retry a failed run up to N times (default: 0)")
-    parser.duration("--timeout", "timeout_seconds", "the longest a claim may last (default: 8h)")
-
-
 def item_fields(cli: Cli) -> dict[str, Any]:
-    """The fields that the options of `item_options` set."""
+    """The fields that the options of `Parser.item_fields` set."""
     args = cli.args
     fields = {field: getattr(args, name) for name, field in FIELDS.items()}
     fields["labels"] = None if not args.label else [label for label in args.label if label]
@@ -75,6 +59,18 @@ def item_fields(cli: Cli) -> dict[str, Any]:
         cli.notice("priority 0 is below low (1): higher numbers come first; for the most urgent, write P0")
     given = {field: value for field, value in fields.items() if value is not None}
     return given if args.not_before is None else {**given, "not_before": _not_before(cli, args.not_before)}
+
+
+def subject_fields(cli: Cli) -> dict[str, Any]:
+    """The fields of the item that `claim --subject` may add, besides its subject."""
+    args = cli.args
+    if args.subject is None:
+        raise UsageError("give the id of an item, or --subject KEY", field="item")
+    if args.item is not None or args.soft:
+        raise UsageError("--subject finds the item itself; leave out the item's id, and --soft", field="subject")
+    fields = item_fields(cli)
+    del fields["subject"]
+    return fields if args.title is None else {**fields, "title": args.title}
 
 
 def _not_before(cli: Cli, text: str) -> str | int | None:
@@ -103,7 +99,7 @@ def _not_before(cli: Cli, text: str) -> str | int | None:
 def add_options(parser: Parser) -> None:
     parser.argument("title", "the work to do, in one line", optional=True)
     parser.option("--id", metavar="ID", help="the id (default: made from the title)")
-    item_options(parser)
+    parser.item_fields()
     parser.option("--needs-approval", help="require approval before it can be claimed")
     parser.option("--file", metavar="FILE", help="add items from a file of JSON lines (- reads stdin)")
     parser.request_id()
@@ -130,6 +126,8 @@ def add(cli: Cli) -> None:
 
 
 def _added_line(cli: Cli, item: Added, fields: dict[str, Any]) -> str:
+    if item.existed and item.subject is not None:
+        return f"{cli.paint(item.id, 'bold')} has this subject already  {new_status(item, cli.paint)}"
     if item.existed:
         given = check.new_item({"id": item.id, **fields})
         is_as_given = all(getattr(item, name) == getattr(given, name) for name in fields)
@@ -146,6 +144,7 @@ def list_options(parser: Parser) -> None:
     parser.option("--all", help="include ended items")
     parser.types_and_projects()
     parser.option("--label", metavar="L", help="only items with this label; repeatable", repeated=True)
+    parser.option("--subject", metavar="KEY", help="only the item of this subject")
     parser.limit(LIST_LIMIT)
 
 
@@ -153,10 +152,12 @@ def list(cli: Cli) -> None:
     args = cli.args
     limit = check.limit(args.limit)
     items = cli.board.list(
-        statuses=args.status or (() if args.all else OPEN),
+        # The item of a subject is meant whatever its status: one that has ended is in the way of a new one.
+        statuses=args.status or (() if args.all or args.subject else OPEN),
         projects=args.project,
         types=args.type,
         labels=args.label,
+        subject=args.subject,
         limit=min(limit + 1, check.LIST_MAX),
     )
     if cli.json:
@@ -164,7 +165,9 @@ def list(cli: Cli) -> None:
     elif items:
         cli.print(*_rows(cli, items[:limit]))
     else:
-        cli.notice("no items" if args.all or args.status else "no open items; for ended ones: dibs list --all")
+        cli.notice(
+            "no items" if args.all or args.status or args.subject else "no open items; for ended ones: dibs list --all"
+        )
     if len(items) > limit:
         cli.notice(f"there are more than {number_of(limit, 'item')}; raise --limit to see them")
 

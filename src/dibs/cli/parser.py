@@ -106,6 +106,23 @@ class Parser:
     def item(self) -> None:
         self.argument("item", "the id of the item")
 
+    def item_fields(self) -> None:
+        """The fields of an item that `add`, `edit` and `claim --subject` set; `items.item_fields` reads them."""
+        self.option("--body", metavar="TEXT", help="the description, in markdown (- reads stdin)")
+        self.option("--type", metavar="T", help="the kind of work: bug, docs, ... (default: task)")
+        self.option("--priority", metavar="P", help="critical, security, high, ..., low; P0 to P4; or N")
+        self.option("--label", metavar="L", help="a label; repeatable", repeated=True)
+        self.json_object("--payload", "data for the holder, a JSON object")
+        self.option("--project", metavar="P", help="the project (default: default)")
+        self.option("--action", metavar="A", help="what agents' policies apply to (default: the type)")
+        self.option("--phase", metavar="P", help="the phase")
+        self.option("--needs", metavar="ID", help="an item that must be done first; repeatable", repeated=True)
+        self.option("--resource", metavar="R", help="a path or port:80 that it uses; repeatable", repeated=True)
+        self.option("--not-before", metavar="TIME", help="ready from then on: 2h, 2026-11-15T09:30Z, now")
+        self.number("--retries", help="retry a failed run up to N times (default: 0)")
+        self.duration("--timeout", "timeout_seconds", "the longest a claim may last (default: 8h)")
+        self.option("--subject", metavar="KEY", help="what it is about elsewhere: a URL, github:o/r#12")
+
     def types_and_projects(self) -> None:
         self.option("--type", metavar="T", help="only items of this type; repeatable", repeated=True)
         self.option("--project", metavar="P", help="only items of this project; repeatable", repeated=True)

@@ -99,6 +99,8 @@ def _state(cli: Cli, detail: Detail) -> list[str]:
         lines += [] if decision is None else [decision_line(decision, paint)]
     if item.status == PENDING_APPROVAL:
         lines.append(f"waits for approval: dibs approve {item.id} --revision {item.revision}, or send-back, or reject")
+    if item.subject is not None:
+        lines.append(f"subject {clean(item.subject)}")
     if item.resources:
         lines.append(f"uses {clean(', '.join(item.resources))}")
     if item.failures:

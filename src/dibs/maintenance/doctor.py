@@ -71,6 +71,8 @@ class Examination:
         self.open_runs: dict[str, list[Run]] = {}
         self.run_tokens: dict[str, list[int]] = {}
         self.needs: dict[str, set[str]] = {}
+        #: The oldest item of each subject.
+        self.subjects: dict[str, Item] = {}
         self.histories: dict[str, list[Event]] = {}
         #: The items whose whole history has been checked.
         self.checked: set[str] = set()
@@ -103,6 +105,7 @@ class Examination:
                     pass  # nothing refers to agents, activity and answers of requests
         for item in self.items.values():
             yield from self._check_item(item)
+        yield from self._check_subjects()
         yield from self._check_cycles()
         yield from self._check_resources()
         yield from self._check_owners()
@@ -159,6 +162,14 @@ class Examination:
         yield from self._check_queue(item)
         yield from self._check_dependencies(item)
         yield from self._check_rest(item)
+
+    def _check_subjects(self) -> Iterator[Finding]:
+        """One subject, one item; clones of a vault, and copies of files, can bring another one."""
+        for item in sorted(self.items.values(), key=lambda item: (item.created_at, item.id)):
+            if item.subject is None or (first := self.subjects.setdefault(item.subject, item)) is item:
+                continue
+            what = f"{item.id} has the subject of {first.id}, the older one, which a claim of it gives: {item.subject}"
+            yield Finding(item=item.id, what=what, advice=f"dibs edit {item.id} --subject ''")
 
     def _check_claim(self, item: Item) -> Iterator[Finding]:
         """An item has a claim iff it is in progress: under its token, with an open run, by a live session."""

@@ -34,8 +34,8 @@ NO_SESSION = (
 #: The keys of `_meta` that name a conversation, the narrower first: subagents share the session of their parent.
 META_KEYS = ("threadId", "sessionId")
 #: The tools that may be the first of a session, and those that end a claim.
-CLAIMS = frozenset({"next", "claim", "wait"})
-ENDS = frozenset({"release", "done", "fail", "submit"})
+CLAIMS = frozenset({"next", "claim", "claim_subject", "wait"})
+ENDS = frozenset({"release", "hand", "done", "fail", "submit"})
 #: The kind of a session that this interface starts.
 KIND = "mcp"
 
@@ -103,7 +103,13 @@ def _as_holder(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
 
 
 def _claim(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
-    return _granted(acting, _call_started(acting, lambda session: acting.call("claim", **given, session=session)))
+    return _granted(acting, _call_started(acting, lambda session: acting.call(tool.verb, **given, session=session)))
+
+
+def _hand(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
+    """Not the answer of a claim: the claim is another session's."""
+    grant = _call(acting, lambda session: acting.call("hand", **given, session=session))
+    return {"handed": grant.item.id, "to": grant.claim.session, "agent": grant.claim.agent}
 
 
 def _next(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
@@ -228,10 +234,12 @@ def _leave(acting: Acting, item: str) -> None:
 _RUN: dict[str, Callable[[Tool, dict[str, Any], Acting], Any]] = {
     "next": _next,
     "claim": _claim,
+    "claim_subject": _claim,
     "wait": _wait,
     "why": _why,
     "list": _list,
     "who": _who,
     "add": _add,
     **dict.fromkeys(("progress", *ENDS), _as_holder),
+    "hand": _hand,
 }

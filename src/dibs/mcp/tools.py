@@ -23,8 +23,9 @@ LIST_LIMIT = 20
 
 INSTRUCTIONS = """\
 dibs is the work board that you share with other agents: each item is held by one session at a time.
-Loop: `next` claims the best item (`claim` takes one by id). Work on it; `progress` leaves a note for whoever comes \
-after you. End it with `done`, `fail`, `submit` (a draft for a person), or `release` to give it back.
+Loop: `next` claims the best item (`claim` takes one by id, `claim_subject` that of an issue). Work on it; `progress` \
+leaves a note for whoever is next. End it with `done`, `fail`, `submit` (a draft for a person), `hand` (to another \
+session) or `release`.
 Work only on items that you hold. If an answer has `error`, do what its `do` says; if a claim is lost, stop working on \
 that item.
 Nothing to claim: `list` shows what is blocked. Another session has the item you need: `wait`. You find new work: `add`.
@@ -114,6 +115,25 @@ TOOLS = (
         description="Claim this item; refused if another session holds it",
         parameters=_ITEM,
         required=("item",),
+    ),
+    Tool(
+        name="claim_subject",
+        verb="claim_subject",
+        description="Claim the item about an issue or another thing outside; adds it if there is none",
+        parameters={
+            "subject": _about(_TEXT, "Its URL or key, as github:acme/shop#12"),
+            "title": _about(_TEXT, "For a new item"),
+            "type": _TEXT,
+            "project": _TEXT,
+        },
+        required=("subject",),
+    ),
+    Tool(
+        name="hand",
+        verb="hand",
+        description="Hand an item that you hold over to another session",
+        parameters={**_HELD, "to": _about(_TEXT, "A session that is live"), "reason": _TEXT},
+        required=("item", "to"),
     ),
     Tool(
         name="progress",

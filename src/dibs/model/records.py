@@ -54,10 +54,12 @@ class NewItem(Value):
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     retries: int = 0
     needs_approval: bool = False
+    subject: str | None = None
 
 
 class Item(Value):
     """A piece of work. `token` is the fencing token of its latest claim, `revision` the number of its latest event.
+    `subject` is the key of what the work is about elsewhere, such as the URL of an issue: one subject, one item.
 
     With `needs_approval` it cannot be claimed before a person approves it; `approved` says that one did. A ready item
     is reserved for the session `offered_to` until `offer_expires_at`. `strikes` counts lost claims, `failures` failed
@@ -92,12 +94,13 @@ class Item(Value):
     revision: int
     offered_to: str | None
     offer_expires_at: int | None
+    subject: str | None = None
 
 
 #: The fields that `edit` may change. The others follow from the history of the item.
 EDITABLE = (
     *("title", "body", "payload", "labels", "priority", "phase", "project", "type", "action"),
-    *("depends_on", "resources", "not_before", "timeout_seconds", "retries"),
+    *("depends_on", "resources", "not_before", "timeout_seconds", "retries", "subject"),
 )
 
 

@@ -144,7 +144,7 @@ def reasons(now: int, state: State, claimant: Claimant, unless_after: int | None
     elif state.claim is not None:
         yield already_claimed(now, state.claim)
     elif not table.allowed("claim", item.status) or table.rest(item, now, blocked=bool(state.blockers)) != READY:
-        yield _not_claimable(now, state)
+        yield not_claimable(now, state)
     elif item.offered_to is not None and item.offered_to != session.id:
         yield offered(now, item)
     yield from _reasons_of_item(item, claimant, limits.refusal(now, claimant.agent, claimant.load))
@@ -167,7 +167,7 @@ def _reasons_of_item(item: Item, claimant: Claimant, full: DibsError | None = No
         yield busy(item.id, held)
 
 
-def _not_claimable(now: int, state: State) -> ItemNotClaimable:
+def not_claimable(now: int, state: State) -> ItemNotClaimable:
     """The refusal for a status that does not allow a claim. It names what the item waits for."""
     item = state.item
     status = item.status

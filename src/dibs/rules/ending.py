@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dibs.config import Settings
 from dibs.errors import ItemNotClaimed, NotClaimOwner
-from dibs.model import CANCELLED, DONE, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, REJECTED, Claim, Run
+from dibs.model import CANCELLED, DONE, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY, REJECTED, Claim, Run
 from dibs.rules import table
 from dibs.rules.decision import BOARD, State, Step, step
 from dibs.rules.refusals import holder
@@ -33,6 +33,11 @@ def forget(now: int, state: State, claim: Claim) -> Step:
     """Release a claim that the session left out of its heartbeat."""
     reason = "the session's heartbeat did not list it"
     return _end("release", "forgotten", _resting(now, state), now, state, claim, reason=reason)
+
+
+def hand(now: int, state: State, claim: Claim, *, to: str, reason: str | None) -> Step:
+    """End the claim for session `to`, which claims the item in the same transaction: see `handing`."""
+    return _end("hand", "handed", READY, now, state, claim, reason=reason, details={"to": to})
 
 
 def done(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.errors import Forbidden, Invalid, ItemChanged
+from dibs.errors import DibsError, Forbidden, Invalid, ItemChanged
 from dibs.model import EDITABLE, PARKED, PENDING_APPROVAL, Event, Item, NewItem
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
@@ -75,6 +75,31 @@ def id_taken(new: NewItem, old: Item) -> Invalid:
         item=new.id,
         differs=differs,
     )
+
+
+def subject_taken(old: Item) -> Invalid:
+    return Invalid(
+        f"{old.id} has the subject {old.subject} already; give it another one first: dibs edit {old.id} --subject ''",
+        field="subject",
+        item=old.id,
+    )
+
+
+def subject_moved(item: Item, subject: str) -> ItemChanged:
+    """The item was found by a subject that it has no more."""
+    return ItemChanged(
+        f"{item.id} is no longer the item of {subject}; claim the subject again",
+        item=item.id,
+        status=item.status,
+        revision=item.revision,
+    )
+
+
+def not_added(refusal: DibsError) -> DibsError:
+    """The refusal of the claim of a new item, which is therefore not added."""
+    refusal.message += "; it was not added"
+    refusal.facts.update(item=None, added=False)
+    return refusal
 
 
 def require_revision(item: Item, revision: int | None, last: Event | None) -> None:

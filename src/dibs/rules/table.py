@@ -32,6 +32,7 @@ TRANSITIONS: dict[str, dict[str, tuple[str, ...]]] = {
     | {status: (status,) for status in (IN_PROGRESS, PARKED, DONE, FAILED, REJECTED, CANCELLED)},
     "claim": {READY: (IN_PROGRESS,), PARKED: (IN_PROGRESS,)},
     "release": {IN_PROGRESS: (*RESTING, PARKED)},
+    "hand": {IN_PROGRESS: (IN_PROGRESS,)},
     "expire": {IN_PROGRESS: (*RESTING, FAILED)},
     "owner_died": {IN_PROGRESS: (*RESTING, FAILED)},
     "force_release": {IN_PROGRESS: RESTING},

@@ -152,6 +152,12 @@ class ClaimHandle:
     def release(self, reason: str | None = None, *, park: bool = False) -> Ended:
         return self._end_run("release", reason=reason, park=park)
 
+    def hand(self, to: str, reason: str | None = None) -> Grant:
+        """Hand the claim over to another session, which works on the item from now on."""
+        grant: Grant = self._end("hand", to=to, reason=reason)
+        self.outcome, self.item, self.end_reason = "handed", grant.item, reason or ""
+        return grant
+
     def reject(self, reason: str) -> Item:
         """Mark the item as never to be done."""
         rejected: Item = self._end("reject", reason=reason)

@@ -56,7 +56,7 @@ WAIT_SECONDS = 20.0
 #: After a call that took longer, this process cannot tell when the claim was granted, and renews it.
 WAITED_SECONDS = 1.0
 #: The verbs that end a claim.
-ENDS = frozenset({"done", "fail", "submit", "release", "reject"})
+ENDS = frozenset({"done", "fail", "submit", "release", "hand", "reject"})
 
 
 class LiveSession(ForkAware):
@@ -127,18 +127,39 @@ class LiveSession(ForkAware):
     ) -> ClaimHandle:
         """Claim this item. With `wait_seconds`, queue for it, and `on_wait` is called with the ticket's position. While
         the store is unavailable or a rate limit applies, retry for `patience_seconds`."""
+        asked: dict[str, Any] = {"ttl_seconds": ttl_seconds, "on_wait": on_wait}
+        return self._claim(self.board.claim, item, asked, wait_seconds, patience_seconds)
+
+    def claim_subject(
+        self,
+        subject: str,
+        *,
+        title: str | None = None,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        patience_seconds: float | None = None,
+        on_wait: Callable[[Waiting], None] | None = None,
+        **fields: Any,
+    ) -> ClaimHandle:
+        """Claim the item of this subject, which is added, with `title` and `fields`, if there is none; otherwise as
+        `claim`."""
+        asked: dict[str, Any] = {"title": title, "ttl_seconds": ttl_seconds, "on_wait": on_wait, **fields}
+        return self._claim(self.board.claim_subject, subject, asked, wait_seconds, patience_seconds)
+
+    def _claim(
+        self,
+        verb: Callable[..., Grant],
+        what: str,
+        asked: dict[str, Any],
+        wait_seconds: float,
+        patience_seconds: float | None,
+    ) -> ClaimHandle:
+        if asked["ttl_seconds"] is None:
+            asked["ttl_seconds"] = self.ttl_seconds
 
         def ask(left: float, request_id: str) -> tuple[Grant, ...]:
             # One call for the whole wait: a ticket that is given up and taken again loses its place.
-            grant = self.board.claim(
-                item,
-                session=self.id,
-                ttl_seconds=self.ttl_seconds if ttl_seconds is None else ttl_seconds,
-                wait_seconds=left,
-                on_wait=on_wait,
-                request_id=request_id,
-            )
-            return (grant,)
+            return (verb(what, session=self.id, wait_seconds=left, request_id=request_id, **asked),)
 
         end = clock() + wait_seconds
         (handle,) = self._request(ask, end, _patience(end, patience_seconds))
@@ -242,14 +263,14 @@ class LiveSession(ForkAware):
         self, handle: ClaimHandle, verb: str, patience_seconds: float | None = None, **parameters: Any
     ) -> Any:
         """Call a verb of the holder, and retry until there is an answer or, without `patience_seconds`, the claim would
-        expire. Except by `release` and `reject`, a claim that expired is recovered first, unless another session
-        claimed the item since."""
+        expire. Except by `release`, `hand` and `reject`, a claim that expired is recovered first, unless another
+        session claimed the item since."""
         if verb in ENDS and self.is_inherited:
             raise Invalid(f"only the process that claimed {handle.item.id} can end the claim: this is a fork of it")
         request_id, until = randomness.request_id(), max(handle.safe_until, clock() + PATIENCE_SECONDS)
         if patience_seconds is not None:
             until = clock() + patience_seconds
-        recovers = self._recovers and not self.is_inherited and verb not in ("release", "reject")
+        recovers = self._recovers and not self.is_inherited and verb not in ("release", "reject", "hand")
 
         def ask() -> Any:
             token = handle.token

@@ -29,13 +29,13 @@ DUE_SECONDS_MIN = 0.05
 
 def claim_in_turn(
     store: Store,
-    watch: Watch,
     item: str,
     session: str,
     claim: Callable[[], Grant],
     wait_seconds: float,
-    accept_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
+    watch: Watch,
+    accept_seconds: float,
     reap_dead_owners: Callable[[], bool],
 ) -> Grant:
     """Queue for the item and claim it. `watch` is closed at the end."""
@@ -88,14 +88,18 @@ def claim_from_server(
     item: str,
     session: str,
     claim: Callable[[], Grant],
-    wait: Callable[[float], Waiting],
     wait_seconds: float,
     on_wait: Callable[[Waiting], None] | None,
+    wait_for_item: Callable[..., Waiting],
 ) -> Grant:
-    """The same through a server, which does the waiting: `wait` renews the ticket and answers when its position has
-    changed, or after the given seconds. The client makes the claim, so that an offer to a client that is gone
-    lapses."""
+    """The same through a server, which does the waiting: the verb `wait_for_item` renews the ticket and answers when
+    its position has changed, or after the given seconds. The client makes the claim, so that an offer to a client that
+    is gone lapses."""
     end = time.monotonic() + wait_seconds
+
+    def wait(seconds: float) -> Waiting:
+        return wait_for_item(item, session=session, ttl_seconds=TICKET_SECONDS, wait_seconds=seconds)
+
     try:
         standing = wait(0)
         while True:

@@ -53,14 +53,15 @@ def _grants(calls: Iterable[Call]) -> tuple[dict[tuple[str, int], Grant], list[s
     found = []
     for call in calls:
         for item, token in call.grants if call.end_ns is not None else ():
-            assert call.session is not None
+            session = call.holder or call.session
+            assert session is not None
             assert call.end_ns is not None
             before = granted.get((item, token))
-            if before is not None and before.session != call.session:
-                found.append(f"{item} token {token} was given to {before.session} and to {call.session}")
+            if before is not None and before.session != session:
+                found.append(f"{item} token {token} was given to {before.session} and to {session}")
             if before is None or call.end_ns < before.end_ns:
                 granted[item, token] = Grant(
-                    item=item, token=token, session=call.session, start_ns=call.start_ns, end_ns=call.end_ns
+                    item=item, token=token, session=session, start_ns=call.start_ns, end_ns=call.end_ns
                 )
     return granted, found
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Call(Value):
     """One call of a verb. `end_ns` is None if nobody heard an answer: it may have taken effect, or not.
 
-    `grants` are the claims it was given as (item, token), `ended` and `renewed` what it was told of a claim; a refusal
-    has a `code` and its facts.
+    `grants` are the claims that it gave as (item, token), to `holder` (None: to the session that asked), `ended` and
+    `renewed` what it was told of a claim; a refusal has a `code` and its facts.
     """
 
     process: str
@@ -42,6 +42,7 @@ class Call(Value):
     code: str | None = None
     facts: dict[str, Any] = {}
     grants: tuple[tuple[str, int], ...] = ()
+    holder: str | None = None
     renewed: tuple[tuple[str, int], ...] = ()
     ended: tuple[str, int, str] | None = None
 
@@ -94,6 +95,7 @@ def heard(session: str, verb: str, item: str | None, token: int | None, answer: 
         code=error.get("code"),
         facts=error,
         grants=tuple((one["claim"]["item"], one["claim"]["token"]) for one in grants if "claim" in one),
+        holder=reply["claim"]["session"] if "claim" in reply else None,
         renewed=((reply["item"], reply["token"]),) if "expires_at" in reply else (),
         ended=(reply["run"]["item"], reply["run"]["token"], reply["run"]["outcome"]) if "run" in reply else None,
     )
@@ -102,7 +104,7 @@ def heard(session: str, verb: str, item: str | None, token: int | None, answer: 
 def summary(answer: object) -> dict[str, Any]:
     """What an answer says about claims."""
     if isinstance(answer, Grant):
-        return {"grants": [_claim(answer.claim)]}
+        return {"grants": [_claim(answer.claim)], "holder": answer.claim.session}
     if isinstance(answer, tuple):
         return {"grants": [_claim(one.claim) for one in answer if isinstance(one, Grant)]}
     if isinstance(answer, Ended):

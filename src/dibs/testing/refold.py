@@ -35,6 +35,7 @@ KINDS: dict[str, tuple[frozenset[str], str]] = {
     "progress": (HELD, SAME),
     "released": (HELD, REST),
     "forgotten": (HELD, REST),
+    "handed": (HELD, "ready"),
     "force_released": (HELD, REST),
     "expired": (HELD, REST),
     "owner_died": (HELD, REST),
@@ -78,10 +79,13 @@ class Story:
         self.runs: dict[int, dict[str, Any]] = {}
         self.open_token: int | None = None
         self._to_be_said_since: int | None = None
+        self._handed_to: str | None = None
         for number, event in enumerate(events, start=1):
             if event.number != number:
                 self._odd(f"event {event.number} stands where {number} belongs")
             self._tell(event)
+        if self._handed_to is not None:
+            self._odd(f"it was handed to {self._handed_to}, which does not hold it")
         if self._to_be_said_since is not None:
             self._odd("it became ready, and nobody was told that it can be claimed")
 
@@ -131,12 +135,15 @@ class Story:
         """Right after an item became free, and at the same instant, it is offered to somebody or claimable by all."""
         since, self._to_be_said_since = self._to_be_said_since, None
         tells = event.kind in ("claimable", "offered")
+        handed, self._handed_to = self._handed_to, event.data.get("to") if event.kind == "handed" else None
+        if handed is not None and (event.kind, event.session) != ("claimed", handed):
+            self._odd(f"event {event.number} ({event.kind}) stands where {handed} claims what it was handed")
         if since is not None and not (tells and event.at == since):
             self._odd(f"event {event.number} ({event.kind}) stands where it is told who can claim it")
         if event.kind == "claimable" and since is None and self.fields["offered_to"] is None:
             self._odd(f"event {event.number} says again that it can be claimed")
         before, offered = self.fields["status"], self.fields["offered_to"]
-        if event.status == "ready" and not tells:
+        if event.status == "ready" and not tells and event.kind != "handed":
             gone = event.kind == "offer_lapsed" or (event.kind == "restored" and offered is not None)
             if before != "ready" or gone:
                 self._to_be_said_since = event.at

@@ -118,7 +118,7 @@ def _words(item: Item) -> Data:
 
 def _text(item: Item, **more: Any) -> Data:
     payload = {name: value for name, value in item.payload.items() if name not in IMPORTED}
-    return _given(title=item.title, body=item.body, payload=payload, **more)
+    return _given(title=item.title, subject=item.subject, body=item.body, payload=payload, **more)
 
 
 def _resources(item: Item) -> Data:

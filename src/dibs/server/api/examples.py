@@ -44,6 +44,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "heartbeat": {"session": _ME, "holding": {"fix-login": 1}, "meta": {"context_percent": 40}},
     "renew": _BY_HOLDER,
     "progress": {**_BY_HOLDER, "note": "the cause is in auth.py"},
+    "claim_subject": {"subject": "github:acme/shop#12", "session": _ME, "title": "Fix the login", "type": "bug"},
+    "hand": {**_BY_HOLDER, "to": "fixer-1", "reason": "the tests are written"},
     "release": {**_BY_HOLDER, "reason": "needs a designer"},
     "done": {**_BY_HOLDER, "links": {"pr": "https://example.org/pull/7"}},
     "done_many": {"session": _ME, "holding": {"fix-login": 1}},

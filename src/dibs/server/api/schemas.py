@@ -98,7 +98,8 @@ def parameters_of(verb: str, *, without: frozenset[str]) -> dict[str, tuple[Any,
         if parameter.name in NOT_IN_REQUEST | without:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
-            found |= {field: (hint, None) for field, (hint, _) in _new_item_fields().items() if field in EDITABLE}
+            fields = {field: (hint, None) for field, (hint, _) in _new_item_fields().items() if field not in found}
+            found |= {field: fields[field] for field in fields if verb != "edit" or field in EDITABLE}
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
         found[parameter.name] = (_resolve(parameter.annotation), [] if default == () else default)

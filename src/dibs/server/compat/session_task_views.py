@@ -19,7 +19,7 @@ EVENTS = {
     **dict.fromkeys(
         (
             *("released", "done", "failed", "submitted", "rejected"),
-            *("forgotten", "force_released", "cancelled", "restored"),
+            *("forgotten", "handed", "force_released", "cancelled", "restored"),
         ),
         "task:released",
     ),

@@ -35,6 +35,7 @@ ENDS = (
     "done",
     "failed",
     "released",
+    "handed",
     "submitted",
     "rejected",
     "cancelled",

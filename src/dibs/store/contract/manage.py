@@ -34,8 +34,10 @@ class ManageVerbs(ABC):
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         """Add all of the items or none. An existing id is `INVALID`, unless that item has the same content: then the
-        answer is that item, as one that `existed`. An unknown dependency and a cycle are `INVALID`; items of one call
-        may depend on each other in any order. Earlier items of the call are older."""
+        answer is that item, as one that `existed`. One subject, one item: if an item has the subject of a new one, in
+        whatever status, the answer is that item, as one that `existed`, whatever else the new one says. An unknown
+        dependency and a cycle are `INVALID`; items of one call may depend on each other in any order. Earlier items of
+        the call are older."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -49,12 +51,13 @@ class ManageVerbs(ABC):
         projects: Sequence[str] = (),
         types: Sequence[str] = (),
         labels: Sequence[str] = (),
+        subject: str | None = None,
         after: str | None = None,
         limit: int,
         bytes_max: int | None = None,
     ) -> Page[Item]:
-        """Items that match every filter (all of `labels`), in the order of `next`; with `after`, those after the
-        current place of that item (unknown: `INVALID`).
+        """Items that match every filter (all of `labels`, the `subject`), in the order of `next`; with `after`, those
+        after the current place of that item (unknown: `INVALID`).
 
         `bytes_max`: the page ends once the texts of its items have that many characters, so it has at least one item if
         any matches; `more` tells whether others follow. Each page is a snapshot of its own."""
@@ -95,8 +98,8 @@ class ManageVerbs(ABC):
         """Change content, in any status; an edit that changes nothing writes nothing. The answer has the old values as
         `before`. An unclaimed item moves to the status that follows from its content. An edit of approved content
         withdraws the approval. Project and resources of a claimed item, and its approved content, cannot change:
-        `INVALID`, with the `holder`. With `revision`: see Revisions. Without `relabel`, another type or action is
-        `FORBIDDEN`, because they decide which agents may take the item.
+        `INVALID`, with the `holder`. The subject of another item is `INVALID`, too. With `revision`: see Revisions.
+        Without `relabel`, another type or action is `FORBIDDEN`, because they decide which agents may take the item.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is

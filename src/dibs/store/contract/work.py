@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Grant,
         Heartbeat,
         Item,
+        NewItem,
         Owner,
         Reason,
         Renewal,
@@ -48,6 +49,48 @@ class WorkVerbs(ABC):
         With `keeps_offer`, a session that another claim keeps from accepting its offer (`RESOURCE_BUSY`,
         `AGENT_AT_CAPACITY`) does not lose it: nothing changes, and the facts of the refusal have `offer_expires_at`.
         The caller ends the claims of dead owners, and then claims again without it."""
+
+    @abstractmethod
+    def claim_subject(
+        self,
+        new: NewItem,
+        *,
+        session: str,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        keeps_offer: bool = False,
+        request: Request | None = None,
+    ) -> Grant:
+        """Claim the item of the subject of `new`; if there is none, add `new` first, in the same transaction and with
+        the session's agent as its actor. Of any number of callers with one subject, one adds the item and one holds it.
+
+        An item of that subject is claimed or refused as by `claim`, whatever its status and whatever else `new` says:
+        an ended one is `TASK_NOT_CLAIMABLE`, and nothing is added beside it. A new item is added only if the session
+        can claim it: a refusal then changes nothing, and its facts have `added` false and no item. What `prune`
+        deleted is forgotten, with its subject. If a vault has two items of a subject, the older one is meant."""
+
+    @abstractmethod
+    def hand(
+        self,
+        item: str,
+        *,
+        to: str,
+        session: str,
+        token: int | None = None,
+        reason: str | None = None,
+        ttl_seconds: float | None = None,
+        request: Request | None = None,
+    ) -> Grant:
+        """Fenced: hand the claim over to the live session `to`, in one transaction. The run ends as `handed`, without a
+        strike, and a run of the other session begins, under the next token, with a TTL and a deadline of its own. The
+        answer is its grant; the token of the handing session is refused from then on.
+
+        The other session is refused what it could not claim if the item were free: its agent's policy and limits, and
+        the resources that other claims hold (also other claims of the handing session) apply, and an item that has got
+        an open dependency is `TASK_NOT_CLAIMABLE`. A refusal changes nothing: the claim stays where it is. Nobody in
+        the item's queue is offered the item, and the queue keeps its order; a ticket of the other session is served.
+        The item's resources stay with the item. An unknown or ended session `to` is `SESSION_NOT_FOUND`, the handing
+        session itself `INVALID`."""
 
     @abstractmethod
     def recover(

@@ -66,8 +66,23 @@ class WrittenVerbs(Store):
 
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
         answer: tuple[Added, ...] = self._call(
-            BY_NAME["add_many"], {"items": [wire.encode(item) for item in items], "actor": actor}, request
+            BY_NAME["add_many"], {"items": list(map(_new_item, items)), "actor": actor}, request
         )
+        return answer
+
+    def claim_subject(
+        self,
+        new: NewItem,
+        *,
+        session: str,
+        agent: str | None = None,
+        ttl_seconds: float | None = None,
+        keeps_offer: bool = False,
+        request: Request | None = None,
+    ) -> Grant:
+        """`keeps_offer` is decided by the server, which looks for dead owners itself."""
+        asked = {**_new_item(new), "session": session, "agent": agent, "ttl_seconds": ttl_seconds}
+        answer: Grant = self._call(BY_NAME["claim_subject"], asked, request)
         return answer
 
     def edit(
@@ -330,6 +345,14 @@ def _decoded(kind: type[V], answer: dict[str, Any]) -> V:
 
 def _all(kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
     return tuple(_decoded(kind, one) for one in answer)
+
+
+def _new_item(item: NewItem) -> dict[str, Any]:
+    """A new item as it is sent. A server of an older version knows no subject."""
+    sent: dict[str, Any] = wire.encode(item)
+    if item.subject is None:
+        del sent["subject"]
+    return sent
 
 
 def _key(shown: dict[str, Any]) -> Key:

@@ -10,6 +10,17 @@ from dibs.model import READY, Ended, Finished, Grant, Renewal
 from dibs.rules.fencing import counted_interval
 from dibs.rules.refusals import request_reused
 from dibs.store.postgres import answers
+from dibs.store.postgres.calls import (
+    CLAIM,
+    DONE,
+    FINISH,
+    FORCE_RELEASE,
+    HEARTBEAT,
+    NEXT,
+    PROGRESS,
+    RENEW,
+    SWEEP,
+)
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -20,28 +31,6 @@ if TYPE_CHECKING:
     from dibs.config import Settings
     from dibs.model import Heartbeat, Owner, Request, Sweep
     from dibs.store.postgres.lane_hints import LaneHints
-
-
-def _call_of(function: str, *types: str) -> str:
-    return f"SELECT dibs.{function}({', '.join(f'%s::{type}' for type in types)})"
-
-
-_FLOAT, _SETTINGS = "double precision", "dibs.settings"
-CLAIM = _call_of("claim", "text", "text", "text", _FLOAT, "boolean", "bigint", _SETTINGS, "text[]", "boolean")
-NEXT = _call_of(
-    *("next", "text", "text", "text[]", "text[]", "bigint", _FLOAT, "integer[]", "bigint[]", "boolean", _SETTINGS),
-    *("text[]", "text[]", "bigint[]"),
-)
-HEARTBEAT = _call_of("heartbeat", "text", "text[]", "bigint[]", _SETTINGS, "bigint", _FLOAT, "text")
-RENEW = _call_of("renew", "text", "text", "bigint", _FLOAT, _SETTINGS, _FLOAT)
-PROGRESS = _call_of("progress", "text", "text", "bigint", "text", "text", _SETTINGS, "text[]")
-FINISH = _call_of(
-    *("finish", "text", "text", "text", "bigint", "text", "boolean", "text", "text", "text", _FLOAT, _SETTINGS),
-    "text[]",
-)
-DONE = _call_of("done", "text[]", "bigint[]", "text", "text", "text", "text", "boolean", _SETTINGS, "text[]")
-FORCE_RELEASE = _call_of("force_release", "text", "text", "text", "bigint", _SETTINGS, "text[]")
-SWEEP = _call_of("sweep", "json", "bigint", _SETTINGS)
 
 
 class ClaimPath:

@@ -14,6 +14,13 @@ SELECT pg_advisory_xact_lock(25701, 0)
 -- name: lock_resources
 SELECT dibs.lock_resources(:project)
 
+-- Of two callers that add an item of one subject, the second has to see the item of the first.
+-- name: lock_subject
+SELECT pg_advisory_xact_lock(25705, hashtext(:subject))
+
+-- name: lock_agent
+SELECT dibs.agent_of(:name)
+
 -- name: lock_new_session
 SELECT pg_advisory_xact_lock(25702, hashtext(:id))
 
@@ -28,6 +35,10 @@ SELECT pg_notify('dibs_' || md5(:session), '')
 
 -- name: item_by_id
 SELECT @item FROM dibs.items WHERE id = :id
+
+-- The oldest, wherever it was added: a vault may get a second item of a subject from another clone.
+-- name: item_of_subject
+SELECT id FROM dibs.items WHERE subject = :subject ORDER BY created_at, id LIMIT 1
 
 -- name: event_of_item
 SELECT @event FROM dibs.events WHERE item = :item AND number = :number
@@ -121,12 +132,13 @@ WHERE id = :id AND revision = :revision - 1
 -- name: rewrite_item
 UPDATE dibs.items
 SET (project, type, action, phase, title, body, payload, labels, priority, depends_on, resources, not_before,
-     timeout_seconds, retries, needs_approval, approved, status, offered_to, offer_expires_at, updated_at, revision)
+     timeout_seconds, retries, subject, needs_approval, approved, status, offered_to, offer_expires_at, updated_at,
+     revision)
   = (:project, :type, :action, :phase, :title, :body, :payload::json,
      ARRAY(SELECT json_array_elements_text(:labels::json)), :priority,
      ARRAY(SELECT json_array_elements_text(:depends_on::json)), ARRAY(SELECT json_array_elements_text(:resources::json)),
-     :not_before, :timeout_seconds, :retries, :needs_approval, :approved, :status, :offered_to, :offer_expires_at,
-     :updated_at, :revision)
+     :not_before, :timeout_seconds, :retries, :subject, :needs_approval, :approved, :status, :offered_to,
+     :offer_expires_at, :updated_at, :revision)
 WHERE id = :id AND revision = :revision - 1
 
 -- name: insert_claim

@@ -46,6 +46,7 @@ WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
   AND (:projects::text = '[]' OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
   AND (:types::text = '[]' OR type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
   AND labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+  AND (:subject::text IS NULL OR subject = :subject)
   AND (-priority, seq) > (-(:priority::double precision), :seq::double precision)
 ORDER BY priority DESC, seq LIMIT :limit
 

@@ -16,6 +16,7 @@ import psycopg
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.randomness import sleep_before_retry
 from dibs.store.contract import Store
+from dibs.store.postgres.calls import settings_row, texts
 from dibs.store.postgres.claim_path import ClaimPath
 from dibs.store.postgres.connections import (
     CONFLICTS,
@@ -81,7 +82,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         self._pool = Pool(url, settings.lock_wait_seconds)
         self._notifier = Notifier(self._pool)
         self._hints = LaneHints(look_seconds)
-        self._settings_row = _settings_row(settings)
+        self._settings_row = settings_row(settings)
         self._readers: threading.BoundedSemaphore | None = None
         try:
             self._check_connection()
@@ -93,11 +94,11 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]:
         """Call an SQL function: one round trip, one transaction."""
-        texts = [None if value is None else _text(value) for value in parameters]
+        given = texts(parameters)
 
         def work(connection: Connection, attempt: Attempt) -> dict[str, Any]:
             attempt.may_have_committed = True
-            row = connection.execute(function, texts).fetchone()
+            row = connection.execute(function, given).fetchone()
             assert row is not None
             answer: dict[str, Any] = row[0]
             return answer
@@ -316,18 +317,6 @@ def _roll_back(connection: Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _text(value: object) -> str:
-    """A parameter as text; the statement casts it. Cheaper than psycopg's adaptation, and always the same prepared
-    statement."""
-    if isinstance(value, list):
-        return "{" + ",".join("NULL" if one is None else _quoted(str(one)) for one in value) + "}"
-    return str(value)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _unknown(error: Exception) -> StoreUnavailable:
     text = " ".join(str(error).split())
     return StoreUnavailable(
@@ -336,21 +325,3 @@ def _unknown(error: Exception) -> StoreUnavailable:
         outcome="unknown",
         retry_after_seconds=RETRY_SECONDS,
     )
-
-
-def _settings_row(settings: Settings) -> str:
-    """The settings as a row of type `dibs.settings`."""
-    names = (
-        "ttl_seconds",
-        "ttl_seconds_min",
-        "ttl_seconds_max",
-        "person_ttl_seconds",
-        "person_ttl_seconds_max",
-        "max_strikes",
-        "accept_seconds",
-        "retry_backoff_seconds",
-        "retry_backoff_seconds_max",
-        "request_kept_seconds",
-        "activity_kept",
-    )
-    return f"({','.join(str(getattr(settings, name)) for name in names)})"

@@ -10,6 +10,7 @@ import psycopg
 
 from dibs.model import READY
 from dibs.store.postgres import answers
+from dibs.store.postgres.calls import CLAIM, settings_row, texts
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.sql.transaction import Transaction
 from dibs.text import json_text, wire
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Item
+    from dibs.model import Grant, Item
     from dibs.rules.claiming import Claimant
     from dibs.rules.decision import Step
     from dibs.store.postgres.connections import Connection
@@ -107,14 +108,8 @@ class PostgresTransaction(Transaction):
         if ids and self.writable:
             self.all("lock_items", ids=ids)
 
-    def lock_dependencies(self) -> None:
-        self.one("lock_dependencies")
-
-    def lock_resources(self, project: str) -> None:
-        self.one("lock_resources", project=project)
-
-    def lock_new_session(self, session: str) -> None:
-        self.one("lock_new_session", id=session)
+    def lock(self, statement: str, /, **parameters: str) -> None:
+        self.one(statement, **parameters)
 
     def lock_session(self, session: str) -> None:
         if self.writable:
@@ -137,6 +132,19 @@ class PostgresTransaction(Transaction):
             now=self.now,
         )
         return 0 if row is None else int(row[0])
+
+    def claim(
+        self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None, keeps_offer: bool = False
+    ) -> Grant:
+        sent = (item, session, agent, ttl_seconds, False, None, settings_row(self.settings), None, keeps_offer)
+        row = self._connection.execute(CLAIM, texts(sent)).fetchone()
+        assert row is not None
+        answer = row[0]
+        self.changed = True
+        if "no" in answer:
+            asked: dict[str, Any] = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds, "item_id": item}
+            self.refuse(answers.refusal(answer, settings=self.settings, **asked))
+        return answers.grant(answer)
 
     def number_events_past(self, number: int) -> None:
         if number:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from dibs.model import Added, Edited, Ended, Item, Key, SessionEnd, SoftClaim, Waiting
+from dibs.model import Added, Edited, Ended, Grant, Item, Key, SessionEnd, SoftClaim, Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class SqlVerbs:
     reject = _write("item_verbs", "reject", Item)
     annotate = _write("item_verbs", "annotate", Ended)
     force_release = _write("item_verbs", "force_release", Ended)
+
+    claim_subject = _write("claim_verbs", "claim_subject", Grant)
+    hand = _write("claim_verbs", "hand", Grant)
 
     set_agent = _write("session_verbs", "set_agent")
     start_session = _write("session_verbs", "start_session")

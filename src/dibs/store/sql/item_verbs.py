@@ -52,9 +52,11 @@ def edit(
     needs = changes.get("depends_on")
     if session is not None:
         _lock_holder(t, item, session)
+    if changes.get("subject") is not None:
+        _require_free_subject(t, item, changes["subject"])
     if needs is not None:
         # Dependencies before the item: `done` locks an item before its dependents.
-        t.lock_dependencies()
+        t.lock("lock_dependencies")
         t.lock_items(needs)
     if revision is not None:
         as_read(t, item, revision)
@@ -94,7 +96,7 @@ def _lock_holder(t: Transaction, item: str, session: str) -> None:
     t.lock_session(session)
     row = t.one("item_by_id", id=item)
     if row is not None:
-        t.lock_resources(rows.item(row).project)
+        t.lock("lock_resources", project=rows.item(row).project)
 
 
 def cancel(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
@@ -216,7 +218,10 @@ def as_read(t: Transaction, item: str, revision: int | None) -> State:
 
 
 def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple[Item, bool]:
-    """The item, and whether it is new: an item with the same content is not added again."""
+    """The item, and whether it is new: an item of the same subject, or with the same content, is not added again."""
+    known = None if new.subject is None else item_of_subject(t, new.subject)
+    if known is not None:
+        return known, False
     row = t.one("item_by_id", id=new.id)
     if row is not None:
         old, first = rows.item(row), t.one("event_of_item", item=new.id, number=1)
@@ -228,6 +233,22 @@ def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple
     step = item_rules.add(t.now, new, actor=actor, token_floor=token_floor, blockers=blockers)
     t.apply(step)
     return step.item, True
+
+
+def item_of_subject(t: Transaction, subject: str) -> Item | None:
+    """The item of this subject. Without one, no other transaction adds it before this one ends."""
+    row = t.one("item_of_subject", subject=subject)
+    if row is None:
+        t.lock("lock_subject", subject=subject)
+        row = t.one("item_of_subject", subject=subject)
+    row = None if row is None else t.one("item_by_id", id=row[0])
+    return None if row is None else rows.item(row)
+
+
+def _require_free_subject(t: Transaction, item: str, subject: str) -> None:
+    known = item_of_subject(t, subject)
+    if known is not None and known.id != item:
+        raise item_rules.subject_taken(known)
 
 
 def _added(t: Transaction, item: Item, *, existed: bool) -> Added:

@@ -40,7 +40,7 @@ def take_up(t: Transaction, session: str, *, key: str, agent: str) -> Session:
 
 
 def start_session(t: Transaction, session: Session) -> Session:
-    t.lock_new_session(session.id)
+    t.lock("lock_new_session", id=session.id)
     if session.parent is not None:
         t.lock_session(session.parent)  # a parent before its children, as where they end
     t.lock_session(session.id)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Agent, Claim, Item, Run, Session, Ticket
+    from dibs.model import Agent, Claim, Grant, Item, Run, Session, Ticket
 
     T = TypeVar("T")
 
@@ -84,16 +84,10 @@ class Transaction(ABC):
         """Lock these items, in the order that all transactions use."""
 
     @abstractmethod
-    def lock_dependencies(self) -> None:
-        """Exclude other transactions that change `depends_on` of existing items."""
-
-    @abstractmethod
-    def lock_resources(self, project: str) -> None:
-        """Exclude other transactions that claim or add resources in this project; after the session, before items."""
-
-    @abstractmethod
-    def lock_new_session(self, session: str) -> None:
-        """Exclude other transactions that start a session with this id."""
+    def lock(self, statement: str, /, **parameters: str) -> None:
+        """Take the lock of this statement: `lock_dependencies` and `lock_subject` exclude others that change them,
+        `lock_resources` those that claim or add resources in a project, `lock_new_session` those that start a session.
+        After sessions, before items; `lock_agent`, of an agent with limits, before the others."""
 
     @abstractmethod
     def lock_session(self, session: str) -> None:
@@ -106,6 +100,12 @@ class Transaction(ABC):
     @abstractmethod
     def ahead_of(self, claimant: Claimant, item: Item, most: int) -> int:
         """How many items, up to `most`, `next` would give to this claimant before this one."""
+
+    @abstractmethod
+    def claim(
+        self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None, keeps_offer: bool = False
+    ) -> Grant:
+        """The verb `claim`, as a part of this transaction."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:

@@ -51,6 +51,7 @@ def list_(
     projects: Sequence[str] = (),
     types: Sequence[str] = (),
     labels: Sequence[str] = (),
+    subject: str | None = None,
     after: str | None = None,
     limit: int,
     bytes_max: int | None = None,
@@ -66,6 +67,7 @@ def list_(
         projects=json_text.dumps(list(projects)),
         types=json_text.dumps(list(types)),
         labels=json_text.dumps(list(labels)),
+        subject=subject,
         priority=-begin[0],
         seq=begin[1],
         limit=limit + len(outdated),
@@ -79,6 +81,7 @@ def list_(
         and (not projects or state.item.project in projects)
         and (not types or state.item.type in types)
         and set(labels) <= set(state.item.labels)
+        and subject in (None, state.item.subject)
         and begin < _position(t, state.item) <= end
     }
     if matching:

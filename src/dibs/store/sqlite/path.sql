@@ -12,6 +12,10 @@ FROM items WHERE seq = :seq
 -- name: seq_of_item
 SELECT seq FROM items WHERE id = :id
 
+-- The oldest, wherever it was added: a vault may get a second item of a subject from another clone.
+-- name: item_of_subject
+SELECT id FROM items WHERE subject = :subject ORDER BY created_at, id LIMIT 1
+
 -- name: event_of_item
 SELECT @event FROM events WHERE item = :item AND number = :number
 
@@ -161,7 +165,8 @@ WHERE id = :id AND revision = :revision - 1
 UPDATE items SET project = :project, type = :type, action = :action, phase = :phase, title = :title, body = :body,
                  payload = :payload, labels = :labels, priority = :priority, depends_on = :depends_on,
                  resources = :resources, not_before = :not_before, timeout_seconds = :timeout_seconds,
-                 retries = :retries, needs_approval = :needs_approval, approved = :approved, status = :status,
+                 retries = :retries, subject = :subject, needs_approval = :needs_approval, approved = :approved,
+                 status = :status,
                  offered_to = :offered_to, offer_expires_at = :offer_expires_at, updated_at = :updated_at,
                  revision = :revision
 WHERE id = :id AND revision = :revision - 1

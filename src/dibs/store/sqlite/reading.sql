@@ -48,6 +48,7 @@ WHERE status IN (SELECT value FROM json_each(:statuses))
   AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
   AND NOT EXISTS (SELECT value FROM json_each(:labels)
                   EXCEPT SELECT value FROM json_each(items.labels))
+  AND (:subject IS NULL OR subject = :subject)
   AND (-priority, seq) > (-:priority, :seq)
 ORDER BY priority DESC, seq
 LIMIT :limit

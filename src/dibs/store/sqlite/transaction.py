@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Item
+    from dibs.model import Grant, Item
     from dibs.rules.claiming import Claimant
 
 STATEMENTS = Statements(os.path.dirname(__file__))
@@ -63,13 +63,7 @@ class SqliteTransaction(Transaction):
     def lock_items(self, items: Iterable[str]) -> None:
         pass
 
-    def lock_dependencies(self) -> None:
-        pass
-
-    def lock_resources(self, project: str) -> None:
-        pass
-
-    def lock_new_session(self, session: str) -> None:
+    def lock(self, statement: str, /, **parameters: str) -> None:
         pass
 
     def lock_session(self, session: str) -> None:
@@ -82,6 +76,11 @@ class SqliteTransaction(Transaction):
         from dibs.store.sqlite import choose_next
 
         return choose_next.ahead_of(self, claimant, item, most)
+
+    def claim(self, item: str, **asked: Any) -> Grant:
+        from dibs.store.sqlite import claim_path
+
+        return claim_path.claim(self, item, **asked)
 
     def number_events_past(self, number: int) -> None:
         # AUTOINCREMENT continues after the highest id that ever existed.

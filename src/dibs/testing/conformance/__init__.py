@@ -25,6 +25,7 @@ GROUPS = (
     "figures",
     "finishing",
     "following",
+    "handing",
     "heartbeats",
     "history",
     "idempotency",
@@ -53,6 +54,7 @@ GROUPS = (
     "sessions",
     "soft_claims",
     "states",
+    "subjects",
     "tickets",
     "timeline",
     "waiting",
@@ -77,6 +79,7 @@ from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa
 from dibs.testing.conformance.figures import TestKeptFigures  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
+from dibs.testing.conformance.handing import TestHanding, TestHandingTogether  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
@@ -105,6 +108,7 @@ from dibs.testing.conformance.schedules import TestBackoff, TestSchedules  # noq
 from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: E402
 from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
 from dibs.testing.conformance.states import TestStates  # noqa: E402
+from dibs.testing.conformance.subjects import TestSubjects, TestSubjectsTogether  # noqa: E402
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
 from dibs.testing.conformance.timeline import TestSeries, TestWindow  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
@@ -133,6 +137,8 @@ __all__ = [
     "TestFinishingAtOnce",
     "TestFinishingTogether",
     "TestFollowing",
+    "TestHanding",
+    "TestHandingTogether",
     "TestHeartbeats",
     "TestHistory",
     "TestIdempotency",
@@ -169,6 +175,8 @@ __all__ = [
     "TestSessions",
     "TestSoftClaims",
     "TestStates",
+    "TestSubjects",
+    "TestSubjectsTogether",
     "TestTickets",
     "TestTouchingTogether",
     "TestTurns",

@@ -7,11 +7,19 @@ from dibs.testing.conformance.asking import session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.board import Board
     from dibs.model import Ended
     from dibs.testing.harness import Harness
+
+
+class Call:
+    """`ask` makes the call, `effects` counts how often it took effect, `is_true` judges an answer against the board."""
+
+    def __init__(self, ask: Callable[..., Any], effects: Callable[[], int], is_true: Callable[[Any], bool]) -> None:
+        self.ask, self.effects, self.is_true = ask, effects, is_true
 
 
 class Subject:

@@ -15,7 +15,8 @@ from dibs.errors import DibsError, StoreUnavailable
 from dibs.testing import sizes
 from dibs.testing.conformance.call_subject import Subject
 from dibs.testing.conformance.refused_calls import REFUSED
-from dibs.testing.conformance.write_calls import CALLS, PRUNE, TAKE_NO_REQUEST_ID
+from dibs.testing.conformance.repeatable_calls import PRUNE
+from dibs.testing.conformance.write_calls import CALLS, TAKE_NO_REQUEST_ID
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
 from dibs.testing.proxy import POINTS
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from dibs.testing.conformance.call_subject import Call
     from dibs.testing.conformance.refused_calls import Refused
-    from dibs.testing.conformance.write_calls import Call
     from dibs.testing.harness import Wire
 
 #: How many cuts of each call are tried beside those that always are; in a soak, every point of every exchange is.

@@ -90,6 +90,7 @@ VERBS: dict[str, Callable[[Subject], object]] = {
     "claim": lambda it: it.board.claim(it.id, session=session(it.board, "other")),
     "release": lambda it: it.board.release(it.id, session=it.holder),
     "release and park": lambda it: it.board.release(it.id, session=it.holder, park=True),
+    "hand": lambda it: it.board.hand(it.id, to=session(it.board, "other"), session=it.holder),
     "expire": Subject.expire,
     "owner_died": Subject.let_owner_die,
     "force_release": lambda it: it.board.force_release(it.id, reason="walk"),

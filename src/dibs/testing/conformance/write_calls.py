@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
-from dibs.model import ENDED
-from dibs.testing.conformance.asking import PATIENCE_SECONDS, TTL_SECONDS, expire
-from dibs.testing.conformance.call_subject import Subject, same_item
+from dibs.testing.conformance.asking import TTL_SECONDS, expire, session
+from dibs.testing.conformance.call_subject import Call, Subject, same_item
+from dibs.testing.conformance.repeatable_calls import REPEATABLE, soft_claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
-
-
-class Call:
-    """`ask` makes the call, `effects` counts how often it took effect, `is_true` judges an answer against the board."""
-
-    def __init__(self, ask: Callable[..., Any], effects: Callable[[], int], is_true: Callable[[Any], bool]) -> None:
-        self.ask, self.effects, self.is_true = ask, effects, is_true
 
 
 def _add(it: Subject) -> Call:
@@ -107,6 +98,21 @@ def _force_release(it: Subject) -> Call:
 def _claim(it: Subject) -> Call:
     it.add()
     return Call(lambda b, **k: b.claim(it.id, session=it.me, **k), lambda: it.count("claimed"), it.is_claim)
+
+
+def _claim_subject(it: Subject) -> Call:
+    it.add(subject=it.id)
+    return Call(lambda b, **k: b.claim_subject(it.id, session=it.me, **k), lambda: it.count("claimed"), it.is_claim)
+
+
+def _hand(it: Subject) -> Call:
+    it.held()
+    to = session(it.board, "other")
+
+    def ask(b: Board, **k: Any) -> Any:
+        return b.hand(it.id, to=to, session=it.me, token=it.under, **k)
+
+    return Call(ask, lambda: it.count("handed"), lambda grant: grant.claim.session == to)
 
 
 def _recover(it: Subject) -> Call:
@@ -225,7 +231,7 @@ def _soft_release(it: Subject) -> Call:
     def ask(b: Board, **k: Any) -> Any:
         return b.soft_release(it.id, session=it.me, **k)
 
-    return Call(ask, lambda: 1 - _soft_claims(it), lambda soft: soft.session == it.me)
+    return Call(ask, lambda: 1 - soft_claims(it), lambda soft: soft.session == it.me)
 
 
 def _end_session(it: Subject) -> Call:
@@ -250,109 +256,6 @@ def _revoke_key(it: Subject) -> Call:
     return Call(lambda b, **k: b.revoke_key(key.id, **k), effects, lambda answer: [answer.revoked_at] == revoked())
 
 
-# Verbs without a request id: to do them twice is to do them once
-
-
-def _heartbeat(it: Subject) -> Call:
-    it.held()
-    return _once(
-        lambda b: b.heartbeat(session=it.me, holding={it.id: it.under}),
-        lambda: _heartbeats(it),
-        lambda beat: [one.item for one in beat.renewed] == [it.id],
-    )
-
-
-def _renew(it: Subject) -> Call:
-    it.held()
-
-    def ask(b: Board) -> Any:
-        return b.renew(it.id, session=it.me, token=it.under)
-
-    return _once(ask, lambda: _heartbeats(it), lambda renewal: renewal.token == it.under)
-
-
-def _wait(it: Subject) -> Call:
-    it.add()
-    it.taken_by_another()
-
-    def tickets() -> int:
-        return sum(kind == "ticket" and data["session"] == it.me for kind, data in it.board.export())
-
-    return _once(
-        lambda b: b.wait(it.id, session=it.me),
-        tickets,
-        lambda waiting: waiting.ticket == it.board.ticket(it.id, session=it.me).ticket,
-    )
-
-
-def _soft_claim(it: Subject) -> Call:
-    it.add()
-    return _once(lambda b: b.soft_claim(it.id, session=it.me), lambda: _soft_claims(it), lambda s: s.session == it.me)
-
-
-def _sweep(it: Subject) -> Call:
-    it.add()
-    it.claim(TTL_SECONDS)
-    expire(it.harness)
-
-    def is_true(swept: Any) -> bool:
-        return all(it.count("expired", item) for item in swept.expired)
-
-    def effects() -> int:
-        """A repeated sweep passes over what its first attempt is still at: that one ends it, a moment later."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not it.count("expired") and time.monotonic() < end:
-            time.sleep(0.01)
-        return it.count("expired")
-
-    return _once(lambda b: b.sweep(), effects, is_true)
-
-
-def _prune(it: Subject) -> Call:
-    """It passes over what others are at, also a first attempt that the server has not given up yet."""
-    it.held()
-    it.board.done(it.id, session=it.me)
-    it.harness.clock.advance(1)
-
-    def ended() -> int:
-        return len(it.board.list(statuses=ENDED))
-
-    before = ended()
-
-    def ask(b: Board) -> Any:
-        return b.prune(older_than_seconds=0.5, limit=before)
-
-    return _once(ask, lambda: before - ended(), lambda told: told.items == before - ended())
-
-
-def _start_session(it: Subject) -> Call:
-    def there() -> list[Any]:
-        return [view.session for view in it.board.sessions() if view.session.id == it.id]
-
-    return _once(lambda b: b.start_session("coder", id=it.id), lambda: len(there()), lambda one: [one] == there())
-
-
-def _set_agent(it: Subject) -> Call:
-    def there() -> list[Any]:
-        return [agent for agent in it.board.agents() if agent.name == it.id]
-
-    return _once(lambda b: b.set_agent(it.id, max_claims=3), lambda: len(there()), lambda one: [one] == there())
-
-
-def _once(ask: Callable[..., Any], effects: Callable[[], int], is_true: Callable[[Any], bool]) -> Call:
-    return Call(ask, lambda: min(1, effects()), is_true)
-
-
-def _heartbeats(it: Subject) -> int:
-    claim = it.board.get(it.id).claim
-    assert claim is not None
-    return claim.heartbeat_count
-
-
-def _soft_claims(it: Subject) -> int:
-    return sum(line.soft is not None and line.soft.session == it.me for line in it.board.who())
-
-
 CALLS: dict[str, Callable[[Subject], Call]] = {
     "add": _add,
     "edit": _edit,
@@ -367,6 +270,8 @@ CALLS: dict[str, Callable[[Subject], Call]] = {
     "reject by its holder": _reject_by_its_holder,
     "force_release": _force_release,
     "claim": _claim,
+    "claim_subject": _claim_subject,
+    "hand": _hand,
     "recover": _recover,
     "next": _next,
     "next with done": _next_after_done,
@@ -381,15 +286,6 @@ CALLS: dict[str, Callable[[Subject], Call]] = {
     "soft_release": _soft_release,
     "end_session": _end_session,
     "revoke_key": _revoke_key,
-    "heartbeat": _heartbeat,
-    "renew": _renew,
-    "wait": _wait,
-    "soft_claim": _soft_claim,
-    "sweep": _sweep,
-    "start_session": _start_session,
-    "set_agent": _set_agent,
+    **REPEATABLE,
 }
-#: Apart from the others, whose history it would forget. It takes no request id either.
-PRUNE = {"prune": _prune}
-#: They need none: done twice, they leave the same as done once.
-TAKE_NO_REQUEST_ID = frozenset({"heartbeat", "renew", "wait", "soft_claim", "sweep", "start_session", "set_agent"})
+TAKE_NO_REQUEST_ID = frozenset(REPEATABLE)

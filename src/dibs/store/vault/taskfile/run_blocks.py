@@ -32,6 +32,7 @@ RESULTS = {
     "submitted": "success",
     "released": "released",
     "forgotten": "released",
+    "handed": "released",
     "force_released": "released",
     "restored": "released",
     "failed": "failure",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "Review", "Task", "Unreadable", "id_of", "read", "write"]
 
 LISTS = ("labels", "depends_on", "resources")
-TEXTS = ("id", "title", "project", "type", "action", "phase", "not_before")
+TEXTS = ("id", "title", "project", "type", "action", "phase", "not_before", "subject")
 YES_AND_NO = {"yes": True, "on": True, "no": False, "off": False}
 DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"}
 

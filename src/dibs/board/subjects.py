@@ -1,0 +1,35 @@
+"""Checks what `claim_subject` is asked."""
+
+from __future__ import annotations
+
+from dibs import check
+from dibs.board.base import id_tail, request
+from dibs.errors import Invalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def checked(
+    subject: object,
+    title: str | None,
+    fields: Mapping[str, object],
+    session: str,
+    agent: str | None,
+    ttl_seconds: float | None,
+    request_id: str | None,
+) -> dict[str, Any]:
+    """The parameters of the store's `claim_subject`."""
+    key = check.subject(subject)
+    if key is None:
+        raise Invalid("a subject is needed, such as a URL or github:owner/repository#12", field="subject")
+    session, ttl_seconds = check.session_id(session), check.ttl_seconds(ttl_seconds)
+    content = {**fields, "title": key if title is None else title, "subject": key}
+    # A repeated request generates the same id, so that it is the same request also behind a server.
+    new = check.new_item(content, None if request_id is None else id_tail(session, request_id, 1))
+    asked = {"new": new, "session": session, "agent": check.parameter("agent", agent), "ttl_seconds": ttl_seconds}
+    if request_id is not None:
+        asked["request"] = request(request_id, session, "claim_subject", content, ttl_seconds)
+    return asked
