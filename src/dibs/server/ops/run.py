@@ -15,6 +15,7 @@ import uvicorn
 
 from dibs.board import Board
 from dibs.config import ServerSettings
+from dibs.github.policy import Intake
 from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
 from dibs.server.ops.address import BACKLOG
@@ -57,9 +58,11 @@ def make_server(
     log: TextIO | None,
     on_started: Callable[[], None] = lambda: None,
     idle_seconds: float | None = None,
+    intake: Intake | None = None,
 ) -> Server:
     """A server of a board, to be run with this socket. It closes the board at its end. With `idle_seconds` it is
-    temporary: it stops when it was not used for so long, and signs its browsers out at its end."""
+    temporary: it stops when it was not used for so long, and signs its browsers out at its end. `intake`: see
+    `app.make`."""
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
@@ -68,7 +71,7 @@ def make_server(
     is_temporary = idle_seconds is not None
     service = Service(board.store, board.settings, streaming=streaming, signs_out_at_end=is_temporary)
     logs.install(settings.log_json)
-    application = app.make(service, settings, listener.getsockname()[1], log)
+    application = app.make(service, settings, listener.getsockname()[1], log, intake=intake)
     if idle_seconds is not None:
         application = IdleStop(application, idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None))
     config = uvicorn.Config(
