@@ -7,6 +7,8 @@ verbs of a delivery carry request ids made of its id: the board keeps them in th
 
 from __future__ import annotations
 
+import threading
+
 from dibs import check
 from dibs.errors import Invalid, ItemAlreadyClaimed, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github.decide import Decision, Step, decide
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 ACTOR = AGENT = "github"
 #: More than the verbs of one fact and a few of other callers in between.
 ROUNDS_MAX = 200
+RECENT_MAX = 2000
 #: Refusals because another caller was faster: the item is read again.
 OVERTAKEN = (ItemChanged, ItemNotClaimable, ItemAlreadyClaimed, ItemNotFound)
 
@@ -57,6 +60,37 @@ def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None =
             if not _is_overtaken(error):
                 raise
     raise StoreUnavailable(f"the item of {fact.subject} keeps changing; try again", retry_after_seconds=1)
+
+
+class RecentEnds:
+    """The subjects that ended lately, of one process. A delivery of before may still be under way; where the subject
+    has no item that remembers the end, it would make one for work that is over."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, Fact] = {}
+        self._lock = threading.Lock()
+
+    def converge(self, board: Board, fact: Fact, policy: Policy, delivery: str) -> Outcome:
+        """`converge`, with what ended meanwhile in mind."""
+        newest = self._note(fact)
+        outcome = converge(board, newest, policy, delivery=delivery)
+        ended = self._facts.get(fact.subject)
+        if ended is not None and ended.version > newest.version:
+            outcome = converge(board, ended, policy, delivery=delivery)
+        return outcome
+
+    def _note(self, fact: Fact) -> Fact:
+        """The newest that is known of the subject."""
+        with self._lock:
+            known = self._facts.get(fact.subject)
+            if known is not None and known.version > fact.version:
+                return known
+            self._facts.pop(fact.subject, None)
+            if not fact.is_work:
+                self._facts[fact.subject] = fact.replace(body="")
+                if len(self._facts) > RECENT_MAX:
+                    del self._facts[next(iter(self._facts))]
+            return fact
 
 
 def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decision]:

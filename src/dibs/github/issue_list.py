@@ -59,7 +59,7 @@ def _fact(entry: object) -> Fact | None:
     if not isinstance(entry, dict):
         return None
     of_gh = "updatedAt" in entry
-    issue: dict[str, Any] = {NAMES.get(name, name) if of_gh else name: value for name, value in entry.items()}
+    issue: dict[str, Any] = {(NAMES.get(name) if of_gh else None) or name: value for name, value in entry.items()}
     address = _URL.fullmatch(str(issue.get("html_url")))
     repository = repository_name(address[1]) if address else None
     if repository is None or address is None:

@@ -36,7 +36,7 @@ CUT = "\n\n(cut; see the original)"
 NUMBER_MAX = 10**12
 #: A read of the API after a change is better than any webhook about a change within the same second.
 READ_RANK = "9"
-_REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._:/@#+-]+")
 
@@ -85,7 +85,7 @@ def from_webhook(event: str, payload: object, approve_label: str | None = None) 
     if event == WORKFLOW_RUN:
         return run_fact(repository, data.get("workflow_run"))
     found = _object(data.get("issue" if event == ISSUES else PULL_REQUEST))
-    if data.get("action") in GONE:
+    if str(data.get("action")) in GONE:
         found = {**found, "state": CLOSED}
     fact = issue_fact(repository, found, event=event)
     return fact if fact is None else _with_approval(fact, data, approve_label)

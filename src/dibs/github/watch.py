@@ -70,8 +70,11 @@ class Watcher:
     def close(self) -> None:
         """The ended session keeps the cursor."""
         self._api.close()
-        if self._is_started:
-            self._board.end_session(self._session, reason="the watcher ended")
+        try:
+            if self._is_started:
+                self._board.end_session(self._session, reason="the watcher ended")
+        except SessionNotFound:
+            pass  # another watcher of the repository has ended it
 
     # The lists, each fact with the cursor that stands behind it
 
