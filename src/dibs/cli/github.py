@@ -111,7 +111,7 @@ def github_test(cli: Cli) -> None:
     fact = payload.from_webhook(event, data, rules.approve_label)
     if fact is None:
         why = f"it has no {event} that says something new, or no repository"
-        return cli.reply({"fact": None, "steps": [], "why": why}, f"nothing to do: {why}")
+        return cli.reply({"fact": None, "rule": "", "steps": [], "why": why}, f"nothing to do: {why}")
     _, decision = look(cli.board, fact, rules)
     steps = [_step(one) for one in decision.steps]
     answer = {"fact": fact.as_dict(), "rule": decision.rule, "steps": steps, "why": decision.why}

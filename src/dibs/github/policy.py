@@ -49,7 +49,6 @@ APPROVAL, ACCEPT = "approval", "accept"
 OUTSIDERS = (APPROVAL, ACCEPT, IGNORE)
 PRIORITIES = {"critical": 10, "security": 9, "bug": 8, "feature": 5, "enhancement": 5, "documentation": 3}
 PRIORITIES |= {"refactoring": 1}
-ENV_SECRET = "DIBS_GITHUB_SECRET"
 SECRET_LENGTH_MIN = 16
 SECRETS_BYTES_MAX = 64_000
 #: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes.
@@ -170,13 +169,13 @@ def read(path: str) -> Policy:
 
 def secrets(policy: Policy) -> tuple[bytes, ...]:
     """The secrets that a webhook may be signed with: those of the environment, and a line each of `secrets_file`."""
-    given = os.environ.get(ENV_SECRET, "").split()
+    given = os.environ.get(config.ENV_GITHUB_SECRET, "").split()
     if policy.secrets_file is not None:
         given += _kept_secrets(policy.secrets_file)
     for secret in given:
         if len(secret) < SECRET_LENGTH_MIN:
             problem = f"a secret of GitHub's webhooks needs {SECRET_LENGTH_MIN} characters or more"
-            raise Invalid(f"{problem}; make one with: openssl rand -hex 32", field=ENV_SECRET)
+            raise Invalid(f"{problem}; make one with: openssl rand -hex 32", field=config.ENV_GITHUB_SECRET)
     return tuple(secret.encode() for secret in given)
 
 
