@@ -245,6 +245,25 @@ def test_an_approval_does_not_outlive_the_text_that_was_approved(github: GitHub)
     assert github.item().status == "pending_approval", "a replay approves nothing"
 
 
+def test_an_approval_does_not_outlive_the_code_that_was_approved(github: GitHub) -> None:
+    fork = {"author_association": "NONE", "user": {"login": "mallory"}}
+    github.tell(pull(**fork))
+    github.board.approve(github.item(PULL).id)
+    github.tell(pull(**fork, labels=["bug"], updated_at=at(1)))
+    assert github.item(PULL).status == "ready"
+    told = pull(**fork, updated_at=at(2))
+    told["pull_request"]["head"]["sha"] = "c" * 40
+    github.tell(told)
+    assert github.item(PULL).status == "pending_approval"
+    github.tell(run(1, "failure", repository="mallory/shop"))
+    build = github.board.list(subject=BUILD.replace("@main", "@mallory:main"), limit=1)[0].id
+    github.board.approve(build)
+    github.tell(run(2, "failure", repository="mallory/shop"))
+    assert github.board.get(build).item.status == "ready", "the same commit"
+    github.tell(run(3, "failure", repository="mallory/shop", head_sha="c" * 40))
+    assert github.board.get(build).item.status == "pending_approval"
+
+
 def test_the_approved_text_does_not_change_under_its_holder(github: GitHub) -> None:
     github.tell(outsiders())
     item = github.item().id

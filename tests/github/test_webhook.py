@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dibs.board import Board, connect
+from dibs.github import payload
 from dibs.github.decide import remembered
 from dibs.testing.invariants import assert_sound
 from tests.github.examples import examples
@@ -225,7 +226,8 @@ def test_githubs_own_examples_become_the_expected_items(hook: Hook) -> None:
     assert {(item.subject, item.type, item.status, item.priority) for item in items} == EXPECTED
     before = {item.id: item.revision for item in items}
     for number, example in enumerate(examples()):
-        hook.send(json.dumps(example.payload).encode(), event=example.event, delivery=f"example-{number}")
+        if example.event in payload.EVENTS:
+            hook.send(json.dumps(example.payload).encode(), event=example.event, delivery=f"example-{number}")
     after = [item for item in hook.board.list(limit=1000) if item.id in before]
     assert {item.id: item.revision for item in after} == before
     assert all(remembered(item)["source"] == "github" for item in items)

@@ -141,11 +141,12 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
     # What was not written from GitHub in the first place is the board's own.
     external |= {name: None for name in ("priority", "body") if name not in known}
     details = _details(fact, label)
-    if item.approved and not text:
-        details = {}  # only the text was approved, and it is the same
-    if text and item.approved and item.status == IN_PROGRESS:
+    is_other = bool(text) or item.payload.get("sha", fact.sha) != fact.sha
+    if item.approved and not is_other:
+        details = {}  # only text and code were approved, and they are the same
+    if is_other and item.approved and item.status == IN_PROGRESS:
         # The holder goes on with what was approved. The version stays, so that the next look brings the new text.
-        note = "its text was changed on GitHub after it was approved"
+        note = "its text or its code was changed on GitHub after it was approved"
         external, details = {**known, "note": note}, {}
     else:
         changes |= text
@@ -208,6 +209,7 @@ def _details(fact: Fact, label: str | None) -> dict[str, Any]:
             "event_type": "workflow_run.failed",
             "workflow": fact.workflow,
             "branch": fact.branch,
+            "sha": fact.sha,
             "title": fact.title,
         }
     found: dict[str, Any] = {
@@ -216,7 +218,7 @@ def _details(fact: Fact, label: str | None) -> dict[str, Any]:
         "label": label or next(iter(fact.labels), None),
         "title": fact.title,
     }
-    return found if fact.event == ISSUES else {**found, "branch": fact.branch, "base": fact.base}
+    return found if fact.event == ISSUES else {**found, "branch": fact.branch, "base": fact.base, "sha": fact.sha}
 
 
 def _external(fact: Fact, priority: int | None = None, labels: Sequence[str] | None = None) -> dict[str, Any]:
@@ -228,7 +230,6 @@ def _external(fact: Fact, priority: int | None = None, labels: Sequence[str] | N
         "version": fact.version,
         "url": fact.url,
         "author": fact.author or None,
-        "sha": fact.sha or None,
     }
     if labels is not None:
         found |= {"priority": priority, "labels": list(labels), "body": digest(fact.body)}

@@ -51,8 +51,10 @@ PRIORITIES = {"critical": 10, "security": 9, "bug": 8, "feature": 5, "enhancemen
 PRIORITIES |= {"refactoring": 1}
 SECRET_LENGTH_MIN = 16
 SECRETS_BYTES_MAX = 64_000
-#: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes.
+#: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes. A server takes no larger bodies than
+#: the limit, whatever they are.
 WEBHOOK_BYTES_MAX = 2_000_000
+WEBHOOK_BYTES_LIMIT = 8_000_000
 RULES_MAX = 1000
 
 
@@ -223,7 +225,9 @@ class _Reader:
             "outsiders": lambda given: self._one_of(given, OUTSIDERS),
             "approve_label": _text,
             "defaults": _flag,
-            "webhook_bytes_max": lambda given: check.whole(given, "webhook_bytes_max", low=1000, high=25_000_000),
+            "webhook_bytes_max": lambda given: check.whole(
+                given, "webhook_bytes_max", low=1000, high=WEBHOOK_BYTES_LIMIT
+            ),
             "secrets_file": lambda given: os.path.join(os.path.dirname(self._path), os.path.expanduser(_text(given))),
         }
 
