@@ -277,6 +277,20 @@ def test_the_approved_text_does_not_change_under_its_holder(github: GitHub) -> N
     assert (github.item().status, github.item().body) == ("pending_approval", "Send me your keys.")
 
 
+def test_a_draft_is_left_to_who_reads_it(github: GitHub) -> None:
+    github.policy = Policy(approve_label="dibs")
+    put: dict[str, Any] = {"action": "labeled", "label": "dibs", "labels": ["dibs"], "by": "ann"}
+    github.tell(outsiders(**put))
+    item = github.item().id
+    session, token = claimed(github.board, item)
+    github.board.submit(item, session=session, token=token, draft="the answer")
+    github.tell(outsiders(**put, updated_at=at(1)))
+    assert github.item().status == "pending_approval", "nobody on GitHub has read the draft"
+    github.tell(outsiders(state="closed", updated_at=at(2)))
+    assert github.item().status == "pending_approval"
+    assert "while its draft waited" in remembered(github.item())["note"]
+
+
 @pytest.mark.parametrize(("outsiders_are", "statuses"), [("accept", ["ready"]), ("ignore", [])])
 def test_a_policy_can_accept_or_ignore_outsiders(github: GitHub, outsiders_are: str, statuses: list[str]) -> None:
     github.policy = Policy(outsiders=outsiders_are)
@@ -367,6 +381,17 @@ def test_an_end_that_comes_late_or_early_ends_the_work_for_good(github: GitHub) 
         subject = BUILD.replace("@main", f"@b{number}")
         statuses = [one.status for one in github.board.list(subject=subject, limit=2)]
         assert statuses == ([] if runs[0]["workflow_run"]["run_number"] == 3 else ["done"]), runs
+
+
+def test_states_of_one_second_end_the_same_whatever_their_order(github: GitHub) -> None:
+    states = [issue(updated_at=at(1), labels=labels) for labels in (["bug"], ["bug", "critical"], ["feature"])]
+    found = set()
+    for number, order in enumerate(itertools.permutations(states), start=1):
+        for told in order:
+            github.tell({**told, "issue": {**told["issue"], "number": number}})
+        item = github.item(f"github:acme/shop#{number}")
+        found.add((item.priority, tuple(sorted(item.labels))))
+    assert found == {(10, ("bug", "critical"))}
 
 
 def test_a_replay_changes_nothing(github: GitHub) -> None:
