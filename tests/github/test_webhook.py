@@ -118,6 +118,7 @@ def test_what_is_not_signed_as_it_should_be_is_refused_and_changes_nothing(hook:
         good + "0",
         f"sha256={'0' * 64}",
         good.removeprefix("sha256="),
+        "sha256=" + "\xe9" * 64,
     )
     wrong += [(body, {"X_Hub_Signature_256": one}) for one in signatures]
     sha1 = {"X_Hub_Signature_256": "", "X_Hub_Signature": hook.signature(body, "sha1")}
