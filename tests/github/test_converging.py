@@ -246,7 +246,7 @@ def test_an_approval_does_not_outlive_the_text_that_was_approved(github: GitHub)
 
 
 def test_an_approval_does_not_outlive_the_code_that_was_approved(github: GitHub) -> None:
-    fork = {"author_association": "NONE", "user": {"login": "mallory"}}
+    fork: dict[str, Any] = {"author_association": "NONE", "user": {"login": "mallory"}}
     github.tell(pull(**fork))
     github.board.approve(github.item(PULL).id)
     github.tell(pull(**fork, labels=["bug"], updated_at=at(1)))
