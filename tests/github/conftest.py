@@ -40,6 +40,12 @@ class GitHub:
         return tuple(self.board.list(limit=1000))
 
 
+def claimed(board: Board, item: str) -> tuple[str, int]:
+    """A session that holds the item, and its token."""
+    session = board.start_session("coder").id
+    return session, board.claim(item, session=session).claim.token
+
+
 @pytest.fixture
 def github(tmp_path: Path) -> Iterator[GitHub]:
     with sqlite.harness(tmp_path) as harness:
