@@ -26,6 +26,7 @@ ENV_FENCE = "DIBS_FENCE"
 ENV_RESERVE_EDITS = "DIBS_RESERVE_EDITS"
 ENV_WAKE = "DIBS_WAKE"
 ENV_GUARD_PASS = "DIBS_GUARD_PASS"
+ENV_GITHUB_SECRET = "DIBS_GITHUB_SECRET"
 
 #: Environment variables in which coding agents pass their session id to the commands they run, and each agent's name.
 CLIENT_SESSIONS = {

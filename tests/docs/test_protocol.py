@@ -403,13 +403,14 @@ LINES = {
     "completion": ("dibs completion bash", 0),
     "prime": ("dibs prime", 0),
     "worktree list": ("git init -q repository; cd repository; dibs worktree list", 0),
+    "github test": ("echo '{}' > payload.json; dibs github test payload.json --event issues", 0),
     "worktree clean": ("cd repository; dibs worktree clean", 0),
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
 #: They take their time, a server, a terminal, a clone or a repository, and have tests of their own.
 NOT_RUN = {"work", "exec", "demo", "serve", "open", "top", "mcp", "key link", "vault sync", "hook"}
-NOT_RUN |= {"guard install", "guard remove", "guard verify", "guard hook"}
+NOT_RUN |= {"guard install", "guard remove", "guard verify", "guard hook", "github watch"}
 
 
 def check_json(text: str, shop: Shop) -> None:

@@ -49,6 +49,7 @@ SLOW = {"demo"}
 #: They need a server, a key, a certificate, a clone, a repository, a terminal, and have tests of their own elsewhere.
 NOT_ALONE = {"serve", "open", "top", "mcp", "key revoke", "key link", "vault sync"}
 NOT_ALONE |= {"guard install", "guard remove", "guard verify", "guard hook", "worktree list", "worktree clean"}
+NOT_ALONE |= {"github watch"}
 
 
 def test_help_lists_every_command(bare: Dibs) -> None:
@@ -84,6 +85,8 @@ def test_every_example_works(dibs: Dibs, name: str) -> None:
     (dibs.folder / "items.jsonl").write_text('{"title": "From a file"}\n')
     (dibs.folder / "tasks.json").write_text('[{"id": "fix-login", "title": "Fix login", "status": "pending"}]')
     (dibs.folder / "issues.jsonl").write_text('{"id": "shop-1", "title": "Fix login", "priority": 1}')
+    (dibs.folder / "issues.json").write_text("[]")
+    (dibs.folder / "payload.json").write_text("{}")
     dibs.ok("export", "export.jsonl")
     for number, example in enumerate(EXAMPLES[name]):
         board = str(dibs.folder / f"board-{number}.db")

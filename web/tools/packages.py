@@ -44,6 +44,18 @@ def node_modules(wanted: list[Pin]) -> Path:
     return cache.filled(folder, fill) / "node_modules"
 
 
+def one_file(pin: Pin, path: str) -> Path:
+    """One file of a package that is too large to be kept as a whole."""
+    folder = cache.user_cache("dibs-web") / hashlib.sha256(json.dumps([pin, path]).encode()).hexdigest()[:16]
+    target = folder / "node_modules" / pin.name
+
+    def fill() -> None:
+        _unpack(_checked(pin, Registry().tarball(pin.name, pin.version)), target, only=path)
+
+    cache.filled(folder, fill)
+    return target / path
+
+
 def this_platform() -> str:
     """The platform as names of npm packages have it, such as `linux-x64`."""
     return f"{sys.platform}-{MACHINES.get(platform.machine(), platform.machine())}"
@@ -62,13 +74,13 @@ def _checked(pin: Pin, tarball: bytes) -> bytes:
     return tarball
 
 
-def _unpack(tarball: bytes, target: Path) -> None:
-    """The first folder of a path is the package itself, whatever its name."""
+def _unpack(tarball: bytes, target: Path, only: str | None = None) -> None:
+    """The first folder of a path is the package itself, whatever its name. `only`: one file of it."""
     with tarfile.open(fileobj=io.BytesIO(tarball), mode="r:gz") as archive:
         for member in archive:
             parts = PurePosixPath(member.name).parts[1:]
             data = archive.extractfile(member) if member.isfile() else None
-            if data is None or not parts or ".." in parts:
+            if data is None or not parts or ".." in parts or only not in (None, "/".join(parts)):
                 continue
             path = target.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -152,8 +152,8 @@ def _write(records: Iterator[dict[str, Any]], out: TextIO) -> int:
 
 def import_options(parser: Parser) -> None:
     parser.argument("file", "a file that dibs export wrote (- reads stdin)")
-    parser.option("--from", metavar="KIND", help="export, tasks or beads (default: export)", default="export")
-    parser.option("--dry-run", help="with --from tasks or beads: show what would be added")
+    parser.option("--from", metavar="KIND", help="export, tasks, beads or github (default: export)", default="export")
+    parser.option("--dry-run", help="with --from: show what would be added")
 
 
 def import_(cli: Cli) -> None:
@@ -166,10 +166,14 @@ def import_(cli: Cli) -> None:
         from dibs.cli import beads
 
         return beads.import_issues(cli, cli.args.file, dry_run=cli.args.dry_run)
+    if kind == "github":
+        from dibs.cli import github
+
+        return github.import_issues(cli, cli.args.file, dry_run=cli.args.dry_run)
     if kind != "export":
-        raise UsageError(f"unknown kind of file {kind!r}; choose export, tasks or beads", field="from")
+        raise UsageError(f"unknown kind of file {kind!r}; choose export, tasks, beads or github", field="from")
     if cli.args.dry_run:
-        raise UsageError("--dry-run needs --from tasks or --from beads", field="dry_run")
+        raise UsageError("--dry-run needs --from tasks, --from beads or --from github", field="dry_run")
     from dibs.cli.items import open_input
 
     with open_input(cli.args.file) as file:

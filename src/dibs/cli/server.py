@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
     from dibs.config import ServerSettings
+    from dibs.github.policy import Intake
     from dibs.model import Key
     from dibs.server.ops.open_files import FileLimit
 
@@ -47,9 +48,10 @@ def serve_options(parser: Parser) -> None:
 
 
 def serve(cli: Cli) -> None:
+    from dibs.github.policy import load_intake
     from dibs.server.ops import address
 
-    settings = _server_settings(cli)
+    settings, intake = _server_settings(cli), load_intake(".")
     url = location.absolute(cli.args.store or default_url("."))
     if url.startswith(("http://", "https://")):
         raise Invalid(f"{url} is a server already; name the board that it serves instead", field="store")
@@ -65,11 +67,17 @@ def serve(cli: Cli) -> None:
         access = prepare_access(board, url, settings, address.url_of(settings, port), with_link=with_link)
         if access["pages"] is not None:
             settings = settings.replace(names=(*settings.names, access["pages"]))
-        _run_server(cli, board, url, settings, listener, access)
+        _run_server(cli, board, url, settings, listener, access, intake)
 
 
 def _run_server(
-    cli: Cli, board: Board, url: str, settings: ServerSettings, listener: socket, access: dict[str, Any]
+    cli: Cli,
+    board: Board,
+    url: str,
+    settings: ServerSettings,
+    listener: socket,
+    access: dict[str, Any],
+    intake: Intake,
 ) -> None:
     """Serve until a signal stops the server."""
     from dibs.server.ops import open_files
@@ -87,7 +95,7 @@ def _run_server(
         from dibs.server.ops import run
 
         log = None if cli.args.quiet else sys.stderr
-        server = run.make_server(board, settings, listener, log, lambda: _announce(cli, access, streams))
+        server = run.make_server(board, settings, listener, log, lambda: _announce(cli, access, streams), intake=intake)
         server.run(sockets=[listener])
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
 #: Fields that an approval covers: editing one withdraws the approval.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
+#: The key of a payload for the state of the item's subject elsewhere, such as that of an issue: see `_covered`.
+EXTERNAL = "external"
 #: Fields that the agents' policies look at.
 POLICY_FIELDS = ("type", "action")
 #: Fields that cannot change while the item is claimed, because the claim was decided on them.
@@ -151,7 +153,7 @@ def edit(
         _refuse_relabelling(old, real)
     _refuse_while_claimed(state, real, holder, holds)
     changed = dict(real)
-    if old.approved and APPROVED_CONTENT & real.keys():
+    if old.approved and _covered(old, real):
         changed.update(needs_approval=True, approved=False)
     status = old.status
     if status in table.RESTING:
@@ -226,6 +228,18 @@ def found(
     return step(state, kind="found", at=now, status=status, actor=actor, data=data, **real)
 
 
+def _covered(item: Item, real: dict[str, Any]) -> frozenset[str]:
+    """The changed fields that an approval covers. It does not cover the payload's `external`: what happens to an issue
+    after the approval has to be recorded, also while the item is held, and is no part of the work."""
+    payload = real.get("payload")
+    is_external = payload is not None and _without_external(payload) == _without_external(item.payload)
+    return APPROVED_CONTENT.intersection(real) - ({"payload"} if is_external else set())
+
+
+def _without_external(payload: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name != EXTERNAL}
+
+
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
     for name in POLICY_FIELDS:
         if name in real:
@@ -243,7 +257,7 @@ def _refuse_while_claimed(
     item, claim = state.item, state.claim
     if claim is None:
         return
-    fixed = HELD_CONTENT | (APPROVED_CONTENT if item.approved else frozenset())
+    fixed = HELD_CONTENT | (_covered(item, real) if item.approved else frozenset())
     resources = real.get("resources")
     if holder is not None and resources and not item.approved and set(item.resources) <= set(resources):
         _refuse_busy(item, resources, holder, holds)

@@ -14,8 +14,9 @@ from starlette.types import ASGIApp
 
 from dibs.config import ServerSettings
 from dibs.errors import DibsError
+from dibs.github.policy import Intake
 from dibs.server import pages
-from dibs.server.api import board_routes, mcp, responses, verb_routes
+from dibs.server.api import board_routes, github, mcp, responses, verb_routes
 from dibs.server.api.endpoints import DocumentedApp
 from dibs.server.auth import routes as auth_routes
 from dibs.server.auth.guard import Guard
@@ -33,9 +34,15 @@ Every verb is one request. A refusal is `application/problem+json` with a stable
 
 
 def make(
-    service: Service, settings: ServerSettings, port: int, log: TextIO | None, more_hosts: Sequence[str] = ()
+    service: Service,
+    settings: ServerSettings,
+    port: int,
+    log: TextIO | None,
+    more_hosts: Sequence[str] = (),
+    intake: Intake | None = None,
 ) -> ASGIApp:
-    """The whole application, for an ASGI server. `more_hosts`: accepted in the Host header beside the server's own."""
+    """The whole application, for an ASGI server. `more_hosts`: accepted in the Host header beside the server's own.
+    With an `intake` that has secrets, it accepts webhooks of GitHub."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -63,6 +70,8 @@ def make(
     parts = (verb_routes, board_routes, sse, mcp, health, session_task, story_011, pages)
     routers = [part.routes(service) for part in parts]
     routers += [auth_routes.key_routes(service), metrics.routes()]
+    if intake is not None and intake.secrets:
+        routers.append(github.routes(service, intake))
     secure_hosts = frozenset(address.secure_hosts(settings, port))
     routers.append(auth_routes.login_routes(service, secure_hosts=secure_hosts, pages=address.pages_of(settings)))
     for router in routers:

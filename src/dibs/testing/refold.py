@@ -9,7 +9,7 @@ from dibs.model import EDITABLE, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from dibs.model import Event
@@ -168,7 +168,7 @@ class Story:
         }
 
     def _edit(self, event: Event) -> None:
-        withdrawn = self.fields["approved"] and any(name in event.data for name in APPROVED_OF)
+        withdrawn = self.fields["approved"] and any(self._asks_again(name, event.data) for name in APPROVED_OF)
         for name, value in event.data.items():
             if name in ("needs_approval", "approved") and withdrawn:
                 continue
@@ -179,6 +179,13 @@ class Story:
             self.fields[name] = tuple(value) if name in LISTS else value
         if withdrawn:
             self.fields.update(needs_approval=True, approved=False)
+
+    def _asks_again(self, name: str, data: Mapping[str, Any]) -> bool:
+        """Nobody approved of what the payload says about the subject elsewhere."""
+        if name != "payload" or name not in data:
+            return name in data
+        before, after = ({**payload, "external": None} for payload in (self.fields[name], data[name]))
+        return before != after
 
     def _annotate(self, event: Event) -> None:
         """What was learned of a run; of one that this history does not reach, no more is known."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from dibs.model import Added, NewItem
+    from dibs.model import Added, Edited, NewItem
 
 
 @caught_by("subjects", "test_of_many_processes_that_claim_a_new_subject_one_adds_it_and_one_holds_it")
@@ -106,3 +106,13 @@ class LetsAnybodyHandOver(Mistake):
         held = self.inner.get(item).claim
         holder = session if held is None else held.session
         return self.inner.hand(item, session=holder, **asked)
+
+
+@caught_by("approvals", "test_an_approval_does_not_cover_the_state_of_the_subject_elsewhere")
+class CoversNoPayload(Mistake):
+    """Takes every payload for the state of the subject elsewhere."""
+
+    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
+        if changes.keys() == {"payload"}:
+            changes = {"payload": {**self.inner.get(item).item.payload, "external": changes["payload"]}}
+        return self.inner.edit(item, changes, **asked)

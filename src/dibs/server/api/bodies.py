@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from starlette.exceptions import HTTPException
 
 from dibs.errors import Invalid
 
@@ -48,6 +49,17 @@ async def read_optional(request: Request, model: type[Model]) -> Model | None:
 async def read_data(request: Request) -> Any:
     """The data of a body that is no call of a verb."""
     return await _parsed(request, _decode)
+
+
+async def read_signed(request: Request, bytes_max: int, require_signature: Callable[[bytearray], None]) -> Any:
+    """The data of a body whose signature is checked over its bytes, before any of it is parsed."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > bytes_max:
+            raise HTTPException(413, f"a webhook has at most {bytes_max} bytes; webhook_bytes_max allows more")
+    require_signature(body)
+    return await asyncio.get_running_loop().run_in_executor(_thread, _decode, body)
 
 
 async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:

@@ -15,6 +15,7 @@ import uvicorn
 
 from dibs.board import Board
 from dibs.config import ServerSettings
+from dibs.github.policy import Intake
 from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
 from dibs.server.ops.address import BACKLOG
@@ -66,8 +67,9 @@ def make_server(
     log: TextIO | None,
     on_started: Callable[[], None] = lambda: None,
     background: Background | None = None,
+    intake: Intake | None = None,
 ) -> Server:
-    """A server of a board, to be run with this socket. It closes the board at its end."""
+    """A server of a board, to be run with this socket. It closes the board at its end. `intake`: see `app.make`."""
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
@@ -76,7 +78,7 @@ def make_server(
     mark = "" if background is None else background.browser_mark
     service = Service(board.store, board.settings, streaming=streaming, browser_mark=mark)
     logs.install(settings.log_json)
-    application = app.make(service, settings, listener.getsockname()[1], log)
+    application = app.make(service, settings, listener.getsockname()[1], log, intake=intake)
     if background is not None:
         application = IdleStop(
             application, background.idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None), background.is_gone

@@ -134,6 +134,7 @@ def _stop_signals() -> Iterator[threading.Event]:
 def main() -> int:
     from dibs.board import connect
     from dibs.errors import DibsError
+    from dibs.github.policy import load_intake
     from dibs.location import without_password
     from dibs.server.ops.run import make_server
 
@@ -141,11 +142,13 @@ def main() -> int:
     configuration = json.loads(sys.stdin.readline())
     settings = ServerSettings(**{**configuration["settings"], "names": tuple(configuration["settings"]["names"])})
     try:
+        intake = load_intake(".")
         board = connect(configuration["url"], actor="dibs")
     except DibsError as error:
         sys.stderr.write(f"dibs: {without_password(error.message)}\n")
         return error.exit_code
-    server = make_server(board, settings, listener, None if configuration["quiet"] else sys.stderr)
+    log = None if configuration["quiet"] else sys.stderr
+    server = make_server(board, settings, listener, log, intake=intake)
 
     def stop_with_parent() -> None:
         sys.stdin.read()

@@ -97,9 +97,10 @@ class ManageVerbs(ABC):
     ) -> Edited:
         """Change content, in any status; an edit that changes nothing writes nothing. The answer has the old values as
         `before`. An unclaimed item moves to the status that follows from its content. An edit of approved content
-        withdraws the approval. Project and resources of a claimed item, and its approved content, cannot change:
-        `INVALID`, with the `holder`. The subject of another item is `INVALID`, too. With `revision`: see Revisions.
-        Without `relabel`, another type or action is `FORBIDDEN`, because they decide which agents may take the item.
+        withdraws the approval; the key `external` of the payload is not covered by it. Project and resources of a
+        claimed item, and its approved content, cannot change: `INVALID`, with the `holder`. The subject of another item
+        is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type or
+        action is `FORBIDDEN`, because they decide which agents may take the item.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is

@@ -301,6 +301,19 @@ class TestApprovals:
         assert (edited.status, edited.approved) == ("ready", True)
         assert board.edit("x", title="do x").approved, "the same title again is no change"
 
+    def test_an_approval_does_not_cover_the_state_of_the_subject_elsewhere(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", needs_approval=True, payload={"to": "all", "external": {"state": "open"}})
+        board.approve("x")
+        assert board.edit("x", payload={"to": "all", "external": {"state": "closed"}}).approved
+        board.claim("x", session=session(board))
+        held = board.edit("x", payload={"to": "all"})
+        assert (held.status, held.approved, held.payload) == ("in_progress", True, {"to": "all"})
+        refused(Invalid, board.edit, "x", payload={"to": "some", "external": {"state": "open"}})
+        board.force_release("x", reason="to edit it")
+        assert not board.edit("x", payload={"external": {"state": "open"}}).approved
+        assert_sound(board)
+
     def test_what_was_approved_does_not_change_under_its_holder(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x", needs_approval=True)

@@ -1,0 +1,175 @@
+"""GitHub on the command line: watch a repository, show what a payload would do, import a list of issues."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from dibs.cli.context import Cli
+from dibs.cli.items import open_input
+from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import clean, number_of
+from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
+from dibs.github import issue_list, payload, policy
+from dibs.github.apply import converge, look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.github.apply import Outcome
+    from dibs.github.decide import Step
+    from dibs.github.watch import Round, Watcher
+
+EVERY_SECONDS = 60.0
+EVERY_SECONDS_MIN = 1.0
+FILE_BYTES_MAX = 500_000_000
+#: How a verb is told to people.
+DID = {"add": "added", "edit": "updated", "cancel": "cancelled", "finish": "done", "approve": "approved"}
+
+
+def github_watch_options(parser: Parser) -> None:
+    parser.argument("repository", "the repository: OWNER/NAME")
+    parser.duration("--every", "every", "the time between two looks (default: 60s)")
+    parser.option("--once", help="look once, then exit")
+
+
+def github_watch(cli: Cli) -> None:
+    """Look once, or until interrupted."""
+    from dibs.github.api import ENV_TOKEN, Api, find_token
+    from dibs.github.watch import Watcher
+
+    repository = payload.repository_name(cli.args.repository)
+    if repository is None:
+        raise Invalid("name a repository as OWNER/NAME, such as acme/shop", field="repository")
+    every = EVERY_SECONDS if cli.args.every is None else cli.args.every
+    if every < EVERY_SECONDS_MIN:
+        raise Invalid(f"--every must be {EVERY_SECONDS_MIN:g}s or more", field="every")
+    rules, token = policy.load("."), find_token()
+    if token is None:
+        cli.notice(f"no token: GitHub allows 60 requests an hour; set {ENV_TOKEN}, or type: gh auth login")
+    watcher = Watcher(cli.board, Api(token), repository, rules)
+    try:
+        if cli.args.once:
+            _print_round(cli, watcher.look(), quiet=False)
+        else:
+            _watch(cli, watcher, every)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        watcher.close()
+
+
+def _watch(cli: Cli, watcher: Watcher, every: float) -> None:
+    is_away = False
+    while True:
+        pause = every
+        try:
+            _print_round(cli, watcher.look(), quiet=True)
+            is_away = False
+        except StoreUnusable:
+            raise
+        except StoreUnavailable as error:
+            pause = max(every, float(error.facts.get("retry_after_seconds") or 0))
+            if not is_away:
+                cli.notice(f"{error.message}; trying again")
+            is_away = True
+        sys.stdout.flush()
+        time.sleep(pause)
+
+
+def _print_round(cli: Cli, found: Round, *, quiet: bool) -> None:
+    for name in found.unreadable:
+        if not quiet:
+            cli.notice(f"the token may not read the {name} of this repository")
+    changed = [one for one in found.outcomes if one.did]
+    if cli.json:
+        if changed or not quiet:
+            cli.print_json({"read": found.read, "changed": [_plain(one) for one in changed]})
+        return
+    cli.print(*(_line(cli, one) for one in changed))
+    if not quiet:
+        cli.print(f"read {number_of(found.read, 'change')}, {number_of(len(changed), 'item')} changed")
+
+
+def github_test_options(parser: Parser) -> None:
+    parser.argument("file", "the payload of a delivery, in JSON (- reads stdin)")
+    parser.option("--event", metavar="NAME", help="the event: issues, pull_request or workflow_run", required=True)
+
+
+def github_test(cli: Cli) -> None:
+    """Show what a delivery with this payload would do. Nothing is changed."""
+    event = cli.args.event
+    if event not in payload.EVENTS:
+        raise UsageError(f"dibs follows {', '.join(payload.EVENTS)}; {event!r} changes nothing", field="event")
+    rules = policy.load(".")
+    try:
+        data = json.loads(_read(cli.args.file))
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the payload is not JSON: {error}", field="file") from error
+    fact = payload.from_webhook(event, data, rules.approve_label)
+    if fact is None:
+        why = f"it has no {event} that says something new, or no repository"
+        return cli.reply({"fact": None, "rule": "", "steps": [], "why": why}, f"nothing to do: {why}")
+    _, decision = look(cli.board, fact, rules)
+    steps = [_step(one) for one in decision.steps]
+    answer = {"fact": fact.as_dict(), "rule": decision.rule, "steps": steps, "why": decision.why}
+    lines = [f"{clean(fact.subject)}  {clean(fact.state)}, by {clean(fact.author)} ({clean(fact.association)})"]
+    lines += [f"  {decision.rule}"] if decision.rule else []
+    lines += [f"  would {cli.paint(one.verb, 'green')} {_shown(one)}" for one in decision.steps]
+    lines += [] if steps else [f"  nothing to do: {clean(decision.why)}"]
+    return cli.reply(answer, *lines)
+
+
+def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:
+    """Bring the board up to date with a list of issues or pull requests."""
+    rules, facts = policy.load("."), issue_list.read(_read(path))
+    outcomes: list[tuple[str, tuple[str, ...]]] = []
+    for fact in facts:
+        if dry_run:
+            outcomes.append((fact.subject, tuple(one.verb for one in look(cli.board, fact, rules)[1].steps)))
+        else:
+            outcomes.append((fact.subject, converge(cli.board, fact, rules).did))
+    by_verb = {name: [subject for subject, did in outcomes if verb in did] for verb, name in DID.items()}
+    unchanged = sum(not did for _, did in outcomes)
+    answer: dict[str, Any] = {**by_verb, "unchanged": unchanged, "dry_run": dry_run}
+    verb = cli.paint("would add" if dry_run else "added", "green")
+    lines = [f"{verb} {number_of(len(by_verb['added']), 'item')}"]
+    lines += [f"  {name}: {len(found)}" for name, found in by_verb.items() if found and name != "added"]
+    if unchanged:
+        lines.append(cli.paint(f"  {unchanged} with nothing to do: closed, or up to date", "dim"))
+    strangers = sum(fact.is_outsiders and fact.is_work for fact in facts)
+    if strangers and rules.outsiders == policy.APPROVAL and by_verb["added"]:
+        lines.append(cli.paint("  what is not known to be a member's waits for approval: dibs approve ITEM", "dim"))
+    cli.reply(answer, *lines)
+
+
+def _read(path: str) -> bytes:
+    with open_input(path) as file:
+        found = file.read(FILE_BYTES_MAX + 1)
+    if len(found) > FILE_BYTES_MAX:
+        raise Invalid(f"{path} has more than {FILE_BYTES_MAX} bytes", field="file")
+    return found
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"verb": step.verb, "item": step.item, "arguments": step.arguments}
+
+
+def _shown(step: Step) -> str:
+    given = step.arguments
+    if step.verb == "add":
+        wait = ", waiting for approval" if given["needs_approval"] else ""
+        return clean(f"{given['type']} with priority {given['priority']} to {given['project']}{wait}: {given['title']}")
+    names = ", ".join(name for name in given if name not in ("revision", "status", "url"))
+    return clean(f"{step.item} ({names})")
+
+
+def _line(cli: Cli, outcome: Outcome) -> str:
+    did = ", ".join(DID[one] for one in outcome.did)
+    return f"{cli.paint(did, 'green')} {clean(outcome.item or '')}  {clean(outcome.subject)}"
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {**outcome.as_dict(), "did": list(outcome.did)}

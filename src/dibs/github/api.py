@@ -1,0 +1,202 @@
+"""A small client of GitHub's REST API: pages, conditional requests, rate limits, retries.
+
+The token goes to the API's own address and nowhere else: a redirect or a next page at another address is refused. It is
+in no message and no repr.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import time
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from dibs.errors import Forbidden, Invalid, ItemNotFound, StoreUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+PUBLIC_URL = "https://api.github.com"
+ENV_URL, ENV_TOKEN = "GITHUB_API_URL", "GITHUB_TOKEN"
+VERSION = "2022-11-28"
+TIMEOUT_SECONDS = 30.0
+ANSWER_BYTES_MAX = 50_000_000
+PAGE_SIZE = 100
+PAGES_MAX = 100
+REDIRECTS_MAX = 3
+ATTEMPTS_MAX = 4
+BACKOFF_SECONDS = 1.0
+#: Waits up to here are part of a request; for a longer one the caller decides.
+WAIT_SECONDS_MAX = 10.0
+#: What to wait if GitHub refuses for its limits and does not say how long.
+LIMIT_SECONDS = 60.0
+#: When GitHub may only be called again in a long time, look again after this long.
+LIMIT_SECONDS_MAX = 3600.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Limited(StoreUnavailable):
+    """GitHub's rate limit is reached; `retry_after_seconds` says for how long."""
+
+
+class Api:
+    def __init__(self, token: str | None, url: str | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
+        url = (url or os.environ.get(ENV_URL) or PUBLIC_URL).rstrip("/")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+            raise Invalid(f"{ENV_URL} must be a URL such as {PUBLIC_URL}", field=ENV_URL)
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            raise Invalid(f"{ENV_URL} must begin with https://: the token would be sent in clear text", field=ENV_URL)
+        self._url, self._origin, self._token, self._sleep = url, (parts.scheme, parts.netloc), token, sleep
+        self._connection: http.client.HTTPConnection | None = None
+        #: The ETag of each answer, by its URL: an unchanged answer costs nothing of the rate limit.
+        self.etags: dict[str, str] = {}
+
+    def pages(self, path: str, **query: object) -> Iterator[list[dict[str, Any]]]:
+        """The pages of a list. There is none if the first page is the one that was answered last time."""
+        url: str | None = f"{self._url}{path}?{urlencode({'per_page': PAGE_SIZE, **query})}"
+        for number in range(PAGES_MAX):
+            if url is None:
+                return
+            # Only the first page is asked for conditionally: the others follow from it.
+            data, headers = self._get(url, conditional=number == 0)
+            if data is None:
+                return
+            found = data if isinstance(data, list) else next((v for v in data.values() if isinstance(v, list)), [])
+            yield [one for one in found if isinstance(one, dict)]
+            url = self._next(url, headers.get("Link", ""))
+
+    def one(self, path: str) -> Any:
+        return self._get(self._url + path, conditional=False)[0]
+
+    def forget(self, path: str) -> None:
+        """Ask for the lists under this path anew: what they answered was not dealt with."""
+        self.etags = {url: etag for url, etag in self.etags.items() if not url.startswith(self._url + path)}
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _get(self, url: str, *, conditional: bool) -> tuple[Any, Mapping[str, str]]:
+        """The data, or None if it has not changed, and the headers."""
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                status, headers, body = self._ask(url, conditional)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                status, headers, body = 0, {}, str(error).encode()
+            if status == 304:
+                return None, headers
+            if status == 200:
+                return self._decoded(url, headers, body, conditional), headers
+            wait = _wait_seconds(status, headers, attempt)
+            if wait is None:
+                raise _refusal(status, url, body)
+            if wait > WAIT_SECONDS_MAX:
+                raise Limited(
+                    f"GitHub's rate limit is reached; it is free again in {wait:.0f} s", retry_after_seconds=round(wait)
+                )
+            self._sleep(wait)
+        raise StoreUnavailable(
+            f"GitHub does not answer ({f'status {status}' if status else body.decode(errors='replace')[:200]})",
+            retry_after_seconds=round(LIMIT_SECONDS),
+        )
+
+    def _ask(self, url: str, conditional: bool) -> tuple[int, Mapping[str, str], bytes]:
+        """One request; redirects within the API are followed, as of a repository that was renamed."""
+        first = url
+        for _ in range(REDIRECTS_MAX):
+            response = self._send(url, self.etags.get(first) if conditional else None)
+            body = response.read(ANSWER_BYTES_MAX + 1)
+            headers = {name.title(): value for name, value in response.getheaders()}
+            if len(body) > ANSWER_BYTES_MAX:
+                raise Invalid(f"an answer of GitHub has more than {ANSWER_BYTES_MAX} bytes", field="answer")
+            if response.will_close:
+                self.close()
+            if response.status not in (301, 302, 307, 308):
+                return response.status, headers, body
+            url = self._within(urljoin(url, headers.get("Location", "")))
+        raise Invalid("GitHub redirects in a circle", field=ENV_URL)
+
+    def _send(self, url: str, etag: str | None) -> http.client.HTTPResponse:
+        parts = urlsplit(url)
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            self._connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": VERSION, "User-Agent": "dibs"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if etag is not None:
+            headers["If-None-Match"] = etag
+        self._connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path, headers=headers)
+        return self._connection.getresponse()
+
+    def _decoded(self, url: str, headers: Mapping[str, str], body: bytes, conditional: bool) -> Any:
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise StoreUnavailable(f"GitHub's answer is not JSON: {error}", retry_after_seconds=60) from error
+        if conditional and "Etag" in headers:
+            self.etags[url] = headers["Etag"]
+        return found
+
+    def _next(self, url: str, link: str) -> str | None:
+        for one in link.split(","):
+            target, _, rest = one.partition(";")
+            if 'rel="next"' in rest:
+                return self._within(urljoin(url, target.strip(" <>")))
+        return None
+
+    def _within(self, url: str) -> str:
+        parts = urlsplit(url)
+        if (parts.scheme, parts.netloc) != self._origin:
+            raise Invalid("GitHub's answer leads to another address, which does not get the token", field=ENV_URL)
+        return url
+
+
+def find_token() -> str | None:
+    """The token of the environment, or that of the program `gh`, if it has one."""
+    import subprocess
+
+    given = os.environ.get(ENV_TOKEN, "").strip()
+    if given:
+        return given
+    try:
+        done = subprocess.run(["gh", "auth", "token"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else None
+
+
+def _wait_seconds(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
+    """How long to wait before another attempt; None if another one would not help."""
+    if status in (403, 429):
+        after, reset = headers.get("Retry-After", ""), headers.get("X-Ratelimit-Reset", "")
+        if after.isdigit():
+            return min(float(after), LIMIT_SECONDS_MAX)
+        if headers.get("X-Ratelimit-Remaining") == "0" and reset.isdigit():
+            return min(max(1.0, int(reset) - time.time()), LIMIT_SECONDS_MAX)
+        return LIMIT_SECONDS if status == 429 else None
+    if status == 0 or status >= 500:
+        return BACKOFF_SECONDS * 2.0**attempt * random.uniform(0.5, 1.0)
+    return None
+
+
+def _refusal(status: int, url: str, body: bytes) -> Exception:
+    path = urlsplit(url).path
+    try:
+        message = str(json.loads(body)["message"])[:200]
+    except (ValueError, TypeError, LookupError):
+        message = f"status {status}"
+    if status == 401:
+        return Forbidden(f"GitHub does not accept the token; set {ENV_TOKEN}, or type: gh auth login", field=ENV_TOKEN)
+    if status == 403:
+        return Forbidden(f"the token may not read {path}: {message}", field=ENV_TOKEN)
+    if status in (404, 410):
+        return ItemNotFound(f"GitHub has no {path}, or the token may not see it", item=path)
+    return Invalid(f"GitHub refuses {path}: {message}", field="repository")

@@ -1,0 +1,194 @@
+"""`dibs github watch`: reads what has changed in a repository, and brings the board up to date.
+
+A round reads three lists, newest changes only: issues, pull requests and workflow runs. Where it stopped is kept in the
+board, as the meta of a session `github:OWNER/NAME`, so that another watcher, or this one after a restart, continues.
+The place moves on only after everything before it is on the board. Several watchers at once do no harm: each of their
+facts is decided on the item as it is.
+"""
+
+from __future__ import annotations
+
+from dibs import check
+from dibs.errors import Forbidden, ItemNotFound, SessionNotFound
+from dibs.github import payload
+from dibs.github.apply import AGENT, Outcome, converge
+from dibs.github.decide import INSTANT_LENGTH, remembered
+from dibs.github.payload import PULL_REQUEST, Fact
+from dibs.model import ENDED, PENDING_APPROVAL, STATUSES
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from dibs.board import Board
+    from dibs.github.api import Api
+    from dibs.github.policy import Policy
+
+#: How many pages of runs a watcher reads that has never looked.
+FIRST_PAGES = 1
+#: The lists, as the cursor names them.
+ISSUES, PULLS, RUNS = "issues", "pulls", "runs"
+
+
+class Round(Value):
+    """What one look at the repository led to. `unreadable` are lists that the token may not read."""
+
+    read: int
+    outcomes: tuple[Outcome, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+class Watcher:
+    def __init__(self, board: Board, api: Api, repository: str, policy: Policy) -> None:
+        self._board, self._api, self._policy = board, api, policy
+        self._repository, self._path = repository, f"/repos/{repository}"
+        self._session = f"github:{repository}"[: check.NAME_LENGTH_MAX]
+        self._cursor = self._kept_cursor()
+        self._unreadable: list[str] = []
+        self._is_started = False
+
+    def look(self) -> Round:
+        """One round."""
+        self._unreadable = []
+        outcomes: list[Outcome] = []
+        before = dict(self._cursor)
+        for name, read in ((ISSUES, self._issues), (PULLS, self._pulls), (RUNS, self._runs)):
+            try:
+                for fact, newest in read():
+                    outcomes.append(converge(self._board, self._with_approval(fact), self._policy))
+                    self._cursor[name] = max(self._cursor.get(name, ""), newest)
+            except BaseException:
+                # Not dealt with: asked for conditionally, the list would be taken for unchanged.
+                self._api.forget(self._path)
+                raise
+        if self._cursor != before:
+            self._keep_cursor()
+        return Round(read=len(outcomes), outcomes=tuple(outcomes), unreadable=tuple(self._unreadable))
+
+    def close(self) -> None:
+        """The ended session keeps the cursor."""
+        self._api.close()
+        try:
+            if self._is_started:
+                self._board.end_session(self._session, reason="the watcher ended")
+        except SessionNotFound:
+            pass  # another watcher of the repository has ended it
+
+    # The lists, each fact with the cursor that stands behind it
+
+    def _issues(self) -> Iterator[tuple[Fact, str]]:
+        for query in self._queries(ISSUES, payload.ISSUES):
+            for page in self._pages(ISSUES, f"{self._path}/issues", sort="updated", direction="asc", **query):
+                for one in page:
+                    fact = None if "pull_request" in one else payload.issue_fact(self._repository, one, is_read=True)
+                    if fact is not None:
+                        yield fact, _updated_at(one)
+
+    def _pulls(self) -> Iterator[tuple[Fact, str]]:
+        """GitHub cannot list pull requests since an instant: the newest first, up to there."""
+        for query in self._queries(PULLS, PULL_REQUEST):
+            since, found = query.pop("since", ""), []
+            for page in self._pages(PULLS, f"{self._path}/pulls", sort="updated", direction="desc", **query):
+                new = [one for one in page if _updated_at(one) >= since]
+                found += new
+                if len(new) < len(page):
+                    break
+            for one in reversed(found):
+                fact = payload.issue_fact(self._repository, one, event=PULL_REQUEST, is_read=True)
+                if fact is not None:
+                    yield fact, _updated_at(one)
+
+    def _queries(self, name: str, event: str) -> list[dict[str, str]]:
+        """What has changed since the last look. Before the first one, all that is open, and what may have been closed
+        while nobody watched."""
+        if name in self._cursor:
+            return [{"state": "all", "since": self._cursor[name]}]
+        oldest = self._oldest_known(event)
+        return [{"state": "open"}, *([{"state": "all", "since": oldest}] if oldest else [])]
+
+    def _runs(self) -> Iterator[tuple[Fact, str]]:
+        """Of each workflow on each branch the newest run that has ended."""
+        since = self._cursor.get(RUNS, "")
+        newest: dict[str, Fact] = {}
+        reached = since
+        pages = self._pages(RUNS, f"{self._path}/actions/runs", status="completed")
+        for number, page in enumerate(pages, start=1):
+            for one in page:
+                fact = payload.run_fact(self._repository, one)
+                if fact is not None and (fact.subject not in newest or newest[fact.subject].version < fact.version):
+                    newest[fact.subject] = fact
+                reached = max(reached, payload.instant(one.get("created_at")) or "")
+            created = [payload.instant(one.get("created_at")) or "" for one in page]
+            if (not since and number >= FIRST_PAGES) or (created and min(created) < since):
+                break
+        facts = list(newest.values())
+        for number, fact in enumerate(facts, start=1):
+            yield fact, reached if number == len(facts) else since
+
+    def _pages(self, name: str, path: str, **query: object) -> Iterator[list[dict[str, Any]]]:
+        """The pages; none if the token may not read them, as that of a repository without Actions."""
+        try:
+            yield from self._api.pages(path, **query)
+        except (Forbidden, ItemNotFound):
+            if name == ISSUES:
+                raise
+            self._unreadable.append(name)
+
+    def _with_approval(self, fact: Fact) -> Fact:
+        """Whether a member put the label there that approves, and nothing has changed since. The events of an issue do
+        not tell of edits, so any later change leaves the decision to a person."""
+        label = self._policy.approve_label
+        if label is None or label not in fact.labels or not self._awaits_approval(fact):
+            return fact
+        events = [one for page in self._api.pages(f"{self._path}/issues/{fact.number}/events") for one in page]
+        self._api.forget(f"{self._path}/issues/{fact.number}/events")
+        put = [one for one in events if one.get("event") == "labeled" and _name(one.get("label")) == label]
+        actor = put[-1].get("actor") if put else None
+        if not isinstance(actor, dict) or actor.get("type") != "User" or actor.get("login") == fact.author:
+            return fact
+        is_last = (payload.instant(put[-1].get("created_at")) or "") >= fact.version[:INSTANT_LENGTH]
+        return fact.replace(approved_by=payload.line(actor.get("login"), check.NAME_LENGTH_MAX)) if is_last else fact
+
+    def _awaits_approval(self, fact: Fact) -> bool:
+        """An item that is not there yet will."""
+        found = self._board.list(subject=fact.subject, limit=1)
+        return fact.is_outsiders and (not found or found[0].status == PENDING_APPROVAL)
+
+    # The cursor
+
+    def _kept_cursor(self) -> dict[str, str]:
+        try:
+            meta = self._board.find_session(self._session).meta
+        except SessionNotFound:
+            return {}
+        kept = meta.get("cursor")
+        return {name: at for name, at in kept.items() if payload.instant(at)} if isinstance(kept, dict) else {}
+
+    def _keep_cursor(self) -> None:
+        meta = {"cursor": self._cursor, "repository": self._repository}
+        try:
+            self._board.start_session(AGENT, id=self._session, kind="autonomous", meta=meta)
+            self._is_started = True
+        except Forbidden:
+            pass  # a watcher with another key keeps its place; this one begins where that one is
+
+    def _oldest_known(self, event: str) -> str:
+        """The oldest version of an open item of this repository."""
+        waiting = self._board.list(statuses=[one for one in STATUSES if one not in ENDED], limit=check.LIST_MAX)
+        known = [remembered(item) for item in waiting]
+        versions = [
+            one["version"][:INSTANT_LENGTH]
+            for one in known
+            if one.get("repository") == self._repository and one.get("event") == event and one.get("version")
+        ]
+        return min(versions, default="")
+
+
+def _updated_at(one: dict[str, Any]) -> str:
+    return payload.instant(one.get("updated_at")) or ""
+
+
+def _name(label: object) -> object:
+    return label.get("name") if isinstance(label, dict) else None

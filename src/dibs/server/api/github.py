@@ -1,0 +1,73 @@
+"""`POST /webhooks/github`: a delivery of GitHub's webhook becomes verbs on the board.
+
+A delivery needs no key: its signature over the raw bytes, with a secret that only GitHub and this server know, is what
+admits it. Size and signature are checked before anything is parsed. Without a secret there is no such route.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from dibs.errors import Invalid, Unauthenticated
+from dibs.github import payload
+from dibs.github.apply import RecentEnds
+from dibs.github.policy import Intake
+from dibs.server.api import bodies
+from dibs.server.api.responses import answer
+from dibs.server.service import Service
+
+PATH = "/webhooks/github"
+SIGNATURE, DELIVERY, EVENT = "x-hub-signature-256", "x-github-delivery", "x-github-event"
+_DELIVERY = re.compile(r"[A-Za-z0-9-]{1,64}")
+_SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
+
+
+def routes(service: Service, intake: Intake) -> APIRouter:
+    router, ends = APIRouter(), RecentEnds()
+
+    # Not in the OpenAPI document: GitHub describes its webhooks.
+    @router.post(PATH, include_in_schema=False)
+    async def webhook(request: Request) -> Response:
+        signature = _signature(request)
+        data = await bodies.read_signed(
+            request, intake.policy.webhook_bytes_max, lambda body: _require_signature(body, signature, intake.secrets)
+        )
+        delivery, event = request.headers.get(DELIVERY, ""), request.headers.get(EVENT, "")
+        if not _DELIVERY.fullmatch(delivery):
+            raise Invalid("X-GitHub-Delivery must be the id of a delivery", field=DELIVERY)
+        return answer(await service.run(lambda: _apply(service, intake, ends, event, delivery, data)))
+
+    return router
+
+
+def _apply(service: Service, intake: Intake, ends: RecentEnds, event: str, delivery: str, data: Any) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"subject": None, "item": None, "did": [], "why": "it is about nothing that dibs follows"}
+    if event == "ping":
+        return {**nothing, "why": "pong"}
+    fact = payload.from_webhook(event, data, intake.policy.approve_label)
+    if fact is None:
+        return nothing
+    found = ends.converge(service.board, fact, intake.policy, delivery).as_dict()
+    return {**found, "did": list(found["did"])}
+
+
+def _signature(request: Request) -> str:
+    """The header, checked before the body is read. The SHA-1 that GitHub also sends is not accepted."""
+    given = request.headers.get(SIGNATURE, "")
+    if not _SIGNATURE.fullmatch(given):
+        raise Unauthenticated("a delivery needs X-Hub-Signature-256: set the webhook's secret on GitHub")
+    return given
+
+
+def _require_signature(body: bytearray, signature: str, secrets: tuple[bytes, ...]) -> None:
+    matches = [
+        hmac.compare_digest(f"sha256={hmac.new(secret, body, 'sha256').hexdigest()}", signature) for secret in secrets
+    ]
+    # Every secret is tried, so that the time of a refusal does not tell which one is in use.
+    if not any(matches):
+        raise Unauthenticated("the signature of this delivery is made with another secret, or of other bytes")
