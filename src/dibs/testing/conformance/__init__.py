@@ -55,6 +55,7 @@ GROUPS = (
     "tickets",
     "timeline",
     "waiting",
+    "webhooks",
     "why",
 )
 # Before they are imported: their asserts are to be as readable as a test module's own.
@@ -106,6 +107,7 @@ from dibs.testing.conformance.states import TestStates  # noqa: E402
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
 from dibs.testing.conformance.timeline import TestSeries, TestWindow  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
+from dibs.testing.conformance.webhooks import TestWebhooks  # noqa: E402
 from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
 __all__ = [
@@ -170,6 +172,7 @@ __all__ = [
     "TestTouchingTogether",
     "TestTurns",
     "TestWaiting",
+    "TestWebhooks",
     "TestWho",
     "TestWhy",
     "TestWindow",
