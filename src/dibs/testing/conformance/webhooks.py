@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-URL = "https://hooks.example.org/dibs"
+#: Private, and not allowed: a deliverer that finds the webhook sends nothing.
+URL = "https://127.0.0.1/dibs"
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 

@@ -10,7 +10,7 @@ CREATE TABLE dibs.webhooks (
     deliverer    text,
     leased_until bigint NOT NULL,
     revision     bigint NOT NULL
-);
+) WITH (fillfactor = 50);
 
 CREATE TABLE dibs.dead_letters (
     webhook text COLLATE "C" NOT NULL,
