@@ -1,4 +1,4 @@
-"""Webhooks: webhook add, list, remove, rotate, enable, disable, test, dead, retry; and deliver."""
+"""Webhooks: webhook add, list, remove, rotate, pause, resume, test, dead, retry; and deliver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def webhook_add_options(parser: Parser) -> None:
     parser.option("--kind", metavar="KIND", help="claimable,expired,pending_approval,...; repeatable", repeated=True)
     parser.option("--project", metavar="PROJECT", help="only items of this project; repeatable", repeated=True)
     parser.option("--format", metavar="FORMAT", help="json or slack (default: json)")
-    parser.option("--allow-private", help="allow http, and addresses of this machine and its network")
+    parser.option("--allow-private", help="allow http and private addresses")
     parser.duration("--give-up", "give_up", "how long a message is tried (default: 24h)")
 
 
@@ -85,22 +85,22 @@ def webhook_rotate(cli: Cli) -> None:
     )
 
 
-def webhook_enable_options(parser: Parser) -> None:
+def webhook_resume_options(parser: Parser) -> None:
     _id(parser)
 
 
-def webhook_enable(cli: Cli) -> None:
+def webhook_resume(cli: Cli) -> None:
     changed = cli.board.change_webhook(cli.args.id, enabled=True)
-    cli.reply({"webhook": changed}, f"{cli.paint('enabled', 'green')} {changed.id}, after event {changed.cursor}")
+    cli.reply({"webhook": changed}, f"{cli.paint('resumed', 'green')} {changed.id}, after event {changed.cursor}")
 
 
-def webhook_disable_options(parser: Parser) -> None:
+def webhook_pause_options(parser: Parser) -> None:
     _id(parser)
 
 
-def webhook_disable(cli: Cli) -> None:
+def webhook_pause(cli: Cli) -> None:
     changed = cli.board.change_webhook(cli.args.id, enabled=False)
-    cli.reply({"webhook": changed}, f"{cli.paint('disabled', 'green')} {changed.id}, after event {changed.cursor}")
+    cli.reply({"webhook": changed}, f"{cli.paint('paused', 'green')} {changed.id}, after event {changed.cursor}")
 
 
 def webhook_test_options(parser: Parser) -> None:

@@ -35,7 +35,7 @@ DEAD_MAX = 1000
 #: How long the previous secret signs, too, after a rotation.
 OLD_SECRET_SECONDS = 24 * 3600
 GONE = "the receiver answered 410 Gone"
-BY_HAND = "disabled by hand"
+BY_HAND = "paused by hand"
 
 
 def kind_of(webhook: Webhook, event: Event) -> str | None:

@@ -98,7 +98,7 @@ class TestWebhooks:
         board = harness.board()
         hook = board.add_webhook(URL, kinds=["done"]).webhook
         off = board.change_webhook(hook.id, enabled=False)
-        assert (off.disabled_at is not None, off.disabled_reason) == (True, "disabled by hand")
+        assert (off.disabled_at is not None, off.disabled_reason) == (True, "paused by hand")
         assert board.change_webhook(hook.id, enabled=False) == off
         assert board.change_webhook(hook.id, enabled=True) == hook
         assert board.webhooks() == (hook,)
