@@ -35,6 +35,7 @@ from dibs.model import (
     Waiting,
 )
 from dibs.model.dashboard import Bulk, Paged, Series, View, Window
+from dibs.model.webhooks import DeadLetter, Delivery, NewWebhook, Webhook
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -71,6 +72,10 @@ def _post(name: str, path: str, role: str, answer: type, summary: str, **more: A
 
 def _of_item(name: str, role: str, answer: type, summary: str, **more: Any) -> Verb:
     return _post(name, f"/v1/items/{{item}}/{name}", role, answer, summary, positional=("item",), **more)
+
+
+def _of_webhook(name: str, word: str, answer: type, summary: str) -> Verb:
+    return _post(name, f"/v1/webhooks/{{webhook}}/{word}", ADMIN, answer, summary, positional=("webhook",))
 
 
 VERBS: tuple[Verb, ...] = (
@@ -120,6 +125,20 @@ VERBS: tuple[Verb, ...] = (
         positional=("session",),
     ),
     _get("find_session", "/v1/sessions/{session:path}", Session, "One session", positional=("session",)),
+    # Webhooks
+    _list("webhooks", "/v1/webhooks", Webhook, "All webhooks, oldest first", role=ADMIN),
+    _post("add_webhook", "/v1/webhooks", ADMIN, NewWebhook, "Add a webhook"),
+    _of_webhook("change_webhook", "change", Webhook, "Enable or disable a webhook, or give it a new secret"),
+    _of_webhook("remove_webhook", "remove", Webhook, "Remove a webhook and its dead letters"),
+    _of_webhook("send_webhook", "send", Delivery, "Send a test, or a dead letter again"),
+    _list(
+        "dead_letters",
+        "/v1/webhooks/{webhook}/dead",
+        DeadLetter,
+        "The events that a webhook gave up on",
+        role=ADMIN,
+        positional=("webhook",),
+    ),
     # The claim path
     _of_item("claim", AGENT, Grant, "Claim an item by its id, now or when it is this session's turn", waits=True),
     _post(

@@ -161,6 +161,17 @@ def test_a_reader_reads_everything_and_changes_nothing(fresh: Production, tmp_pa
                 connection.execute(forbidden.encode())
 
 
+def test_a_reader_sees_no_secret_of_a_webhook(fresh: Production) -> None:
+    with fresh.board("dibs_app") as board:
+        made = board.add_webhook("https://127.0.0.1/", kinds=["done"])
+        taken = board.store.take_webhook(made.webhook.id, deliverer=None)
+        assert taken is not None
+        assert taken.secrets == (made.secret,), "who delivers sees it"
+    with fresh.connect("dibs_reader") as connection:
+        assert connection.execute("SELECT * FROM dibs.webhooks").fetchall() == []
+        assert connection.execute("SELECT count(*) FROM dibs.items").fetchall(), "it may read"
+
+
 def test_the_client_in_sql_claims_and_releases_and_sees_nothing_else(fresh: Production) -> None:
     with fresh.board("dibs_app") as board:
         board.add("Fix login", id="one")

@@ -19,7 +19,7 @@ from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
 from dibs.errors import DibsError, Invalid, NotTrusted, StoreUnusable, Unauthenticated
-from dibs.model import EDITABLE, STATUSES, NewItem, dashboard
+from dibs.model import EDITABLE, STATUSES, NewItem, dashboard, webhooks
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normalize, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
@@ -39,8 +39,10 @@ NO_VERBS = {"close", "check", "watch", "reap_dead_owners", "keep_key", "session"
 #: Verbs that say no only to wrong input, or when the store does not answer.
 NEVER_REFUSED = {
     *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),
-    *("runs", "activity", "who", "stats", "view", "page", "keys"),
+    *("runs", "activity", "who", "stats", "view", "page", "keys", "webhooks"),
 }
+#: Values that no verb answers with.
+NOT_ANSWERED = (Value, NewItem, model.Request, webhooks.Attempt, webhooks.Taken)
 #: How the picture says what is no call: the words for these verbs of the table. `edit` is not drawn.
 DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}
 #: What an event has more if it takes an item away from whom it was offered to.
@@ -119,8 +121,8 @@ def check_values(text: str) -> None:
     told = {name: tuple(code(fields)) for name, fields in table(text, "value", "fields")}
     known = {
         kind.__name__: _own_fields(kind)
-        for kind in (vars(model) | vars(dashboard)).values()
-        if isinstance(kind, type) and issubclass(kind, Value) and kind not in (Value, NewItem, model.Request)
+        for kind in (vars(model) | vars(dashboard) | vars(webhooks)).values()
+        if isinstance(kind, type) and issubclass(kind, Value) and kind not in NOT_ANSWERED
     }
     assert told == known
 
@@ -333,6 +335,8 @@ def test_an_event_holds_the_data_it_is_said_to(led: Led) -> None:
     check_events(PROTOCOL, led)
 
 
+#: The id of the first webhook, for a shell.
+_WEBHOOK = "$(dibs webhook list | awk 'NR == 2 { print $1 }')"
 #: A line for each command whose JSON is compared, and which of the shapes in its row it gives.
 LINES = {
     "init": ("dibs init", 0),
@@ -397,6 +401,15 @@ LINES = {
     "key create": ("dibs key create --role viewer", 0),
     "key list": ("dibs key list", 0),
     "key revoke": ("dibs key revoke $(dibs key list | awk 'NR == 2 { print $1 }')", 0),
+    "webhook add": ("dibs webhook add http://127.0.0.1:1/ --kind done --allow-private", 0),
+    "webhook list": ("dibs webhook list", 0),
+    "webhook rotate": (f"dibs webhook rotate {_WEBHOOK}", 0),
+    "webhook pause": (f"dibs webhook pause {_WEBHOOK}", 0),
+    "webhook resume": (f"dibs webhook resume {_WEBHOOK}", 0),
+    "webhook test": (f"dibs webhook test {_WEBHOOK}", 0),
+    "webhook dead": (f"dibs webhook dead {_WEBHOOK}", 0),
+    "webhook retry": (f"dibs webhook retry {_WEBHOOK}", 0),
+    "webhook remove": (f"dibs webhook remove {_WEBHOOK}", 0),
     "trust": ("dibs trust .", 0),
     "trust --list": ("dibs trust --list", 1),
     "config": ("dibs config", 0),
@@ -409,7 +422,7 @@ LINES = {
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")
 #: They take their time, a server, a terminal, a clone or a repository, and have tests of their own.
-NOT_RUN = {"work", "exec", "demo", "serve", "open", "top", "mcp", "key link", "vault sync", "hook"}
+NOT_RUN = {"work", "exec", "demo", "serve", "open", "top", "mcp", "key link", "vault sync", "hook", "deliver"}
 NOT_RUN |= {"guard install", "guard remove", "guard verify", "guard hook", "github watch"}
 
 

@@ -22,6 +22,7 @@ OPEN = {"livez", "readyz"}
 ADMINS = {
     *("cancel", "retry", "approve", "send_back", "force_release", "set_agent", "check"),
     *("keys", "create_key", "find_key", "revoke_key", "prune", "export", "load", "backup", "restore"),
+    *("webhooks", "add_webhook", "change_webhook", "remove_webhook", "send_webhook", "dead_letters"),
 }
 #: Without a key that is good.
 STRANGERS = ("no key", "a wrong key", "a revoked key", "an expired key")
@@ -34,6 +35,7 @@ IN_PATH = {
     "session": "coder-1",
     "sessionId": "coder-1",
     "key": "nobody",
+    "webhook": "nobody",
 }
 #: How bodies name the session that is acted for, and the operation that starts one of the agent whom its body names.
 SESSION, STARTS = ("session", "sessionId", "agentInstanceId"), "start_session"

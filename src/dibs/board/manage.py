@@ -1,4 +1,4 @@
-"""The verbs that manage a board: items and decisions about them, agents, sessions, keys."""
+"""The verbs that manage a board: items and decisions about them, agents, sessions, keys, webhooks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Added, Detail, Edited, Ended, Item, Key, Owner, SessionEnd, SessionView
     from dibs.model.dashboard import Bulk
+    from dibs.model.webhooks import DeadLetter, Delivery, NewWebhook, Webhook
     from dibs.store.contract import Page
 
 LIMIT_MAX = 10**6
@@ -335,6 +336,55 @@ class ManageVerbs(BoardBase):
         key, actor = check.name(key, "key"), self._actor(actor)
         idempotency_key = None if request_id is None else request(request_id, actor, "revoke_key", key)
         return self.store.revoke_key(key, request=idempotency_key)
+
+    # Webhooks
+
+    def add_webhook(
+        self,
+        url: str,
+        *,
+        kinds: Iterable[str],
+        projects: Iterable[str] = (),
+        format: str = "json",
+        allow_private: bool = False,
+        give_up_seconds: float | None = None,
+        id: str | None = None,
+        secret: str | None = None,
+        actor: str | None = None,
+    ) -> NewWebhook:
+        """Send the events of these kinds to a URL from now on. `id` and `secret` are for a caller that may have to
+        repeat the call; without them they are made here."""
+        from dibs.board import webhooks
+
+        wanted = webhooks.checked(url, kinds, projects, format, allow_private, give_up_seconds, id)
+        return webhooks.add(self.store, wanted.replace(created_by=self._actor(actor)), secret)
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        return self.store.webhooks()
+
+    def change_webhook(self, webhook: str, *, enabled: bool | None = None, secret: str | None = None) -> Webhook:
+        """Enable or disable a webhook, or let a new `secret` sign; the one before signs for another day."""
+        from dibs.board import webhooks
+
+        changes = webhooks.checked_changes(enabled, secret)
+        return self.store.change_webhook(check.name(webhook, "webhook"), **changes)
+
+    def remove_webhook(self, webhook: str) -> Webhook:
+        return self.store.remove_webhook(check.name(webhook, "webhook"))
+
+    def dead_letters(self, webhook: str) -> tuple[DeadLetter, ...]:
+        return self.store.dead_letters(check.name(webhook, "webhook"))
+
+    def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery:
+        """Send a message by hand and wait for the answer: a test, or with `event` that dead letter again."""
+        webhook = check.name(webhook, "webhook")
+        event = check.optional_whole(event, "event", low=1, high=check.TOKEN_MAX)
+        sent = self.store.send_webhook(webhook, event=event)
+        if sent is None:
+            from dibs.webhooks import by_hand
+
+            sent = by_hand.send(self, webhook, event)
+        return sent
 
 
 def _key_seconds(role: str, seconds: float | None) -> float | None:

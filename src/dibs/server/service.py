@@ -21,6 +21,7 @@ from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
 from dibs.store.contract import Store
 from dibs.value import Value
+from dibs.webhooks.deliverer import Deliverer
 
 T = TypeVar("T")
 
@@ -71,8 +72,9 @@ class Service:
         wait_seconds_max: float = WAIT_SECONDS_MAX,
         browser_mark: str = "",
     ) -> None:
-        """`sweeps`: a thread sweeps the board when something is due. `browser_mark` is that of a background server,
-        whose browsers are signed out when the service closes, or else when the next one starts."""
+        """`sweeps`: a thread sweeps the board when something is due, and another delivers webhooks. `browser_mark` is
+        that of a background server, whose browsers are signed out when the service closes, or else when the next one
+        starts."""
         self.settings = settings
         self.wait_seconds_max = wait_seconds_max
         self.streaming = streaming
@@ -91,12 +93,15 @@ class Service:
         self.callers.on_revoked = self.open_requests.check_now
         self._is_behind, self._counted_event = True, 0
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
+        self._deliverer = Deliverer(self.board)
 
     def start(self) -> None:
         self._sign_out_browsers()
         self.feed.start()
         if self._sweeps:
             self._sweeper.start()
+            watch = self.feed.watch_for(Waiter())(None)
+            threading.Thread(target=self._deliverer.run, args=(watch,), name="deliver", daemon=True).start()
 
     @property
     def is_healthy(self) -> bool:
@@ -109,6 +114,7 @@ class Service:
     def close(self) -> None:
         """Call this after the last answer."""
         self.feed.stop()
+        self._deliverer.stop()
         self._verbs.shutdown(wait=True)
         self._reads.shutdown(wait=True)
         self._waits.shutdown(wait=True)

@@ -7,6 +7,7 @@ few write rows behind the rules' back.
 from __future__ import annotations
 
 from tests.kit.broken import (
+    calling_out,
     giving,
     guarding,
     keeping,
@@ -25,6 +26,7 @@ from tests.kit.broken.mistake import BROKEN, Mistake
 __all__ = [
     "BROKEN",
     "Mistake",
+    "calling_out",
     "giving",
     "guarding",
     "keeping",

@@ -10,7 +10,7 @@ from typing import Any
 
 from dibs import model
 from dibs.config import DEFAULTS
-from dibs.model import ADMIN, STATUSES, dashboard
+from dibs.model import ADMIN, STATUSES, dashboard, webhooks
 from dibs.rules import claiming, ending, fencing, health, items, queueing
 from dibs.rules.decision import State
 from dibs.server.api.schemas import NOON
@@ -38,6 +38,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "set_agent": {"types": ["bug"], "max_claims": 2},
     "start_session": {"agent": "coder", "id": _ME, "kind": "autonomous"},
     "sessions": {"ended": False},
+    "add_webhook": {"url": "https://example.org/hook", "kinds": ["claimable", "expired"], "projects": ["web"]},
+    "change_webhook": {"enabled": False},
+    "send_webhook": {"event": 7},
     "claim": {"session": _ME},
     "recover": _BY_HOLDER,
     "next": {"session": _ME, "types": ["bug"], "n": 1},
@@ -102,6 +105,15 @@ _ENDED = model.Ended(item=_DONE.item, run=_RUN)
 _READY = {"type": _ADDED.item.type, "priority": _ADDED.item.priority, "count": 1}
 #: The refusal that another session gets while the item is claimed.
 REFUSAL = claiming.already_claimed(_NOW, CLAIM)
+_WEBHOOK = webhooks.Webhook(
+    id="wh-5f0c2a91d3",
+    url=REQUESTS["add_webhook"]["url"],
+    kinds=tuple(REQUESTS["add_webhook"]["kinds"]),
+    projects=("web",),
+    created_by="ann",
+    created_at=_AT,
+    cursor=6,
+)
 KEY = model.Key(id="3f9a1c", role=ADMIN, agent=SESSION.agent, digest="", created_at=_AT)
 HOLDING = model.Holding(
     item=_CLAIMED.item,
@@ -237,6 +249,12 @@ _VALUES: dict[str, Value] = {
             conflicts_avoided=1,
         ),
         KEY,
+        _WEBHOOK,
+        webhooks.NewWebhook(webhook=_WEBHOOK, secret="whsec_..."),
+        webhooks.DeadLetter(
+            webhook=_WEBHOOK.id, event=_CLAIMED.event, dead_at=_NOW, attempts=31, failure="503 Service Unavailable"
+        ),
+        webhooks.Delivery(webhook=_WEBHOOK.id, event=7, delivered=True, answer="204 No Content"),
         model.Prune(items=12, events=48, token_floor=3, event_floor=480),
     )
 }

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from dibs import model
 from dibs.board import Board
-from dibs.model import EDITABLE, NewItem, dashboard
+from dibs.model import EDITABLE, NewItem, dashboard, webhooks
 from dibs.text import wire
 from dibs.value import Value
 
@@ -66,7 +66,7 @@ def _wire_fields(kind: type[Value]) -> dict[str, Any]:
     return found
 
 
-for _name, _kind in (vars(model) | vars(dashboard)).items():
+for _name, _kind in (vars(model) | vars(dashboard) | vars(webhooks)).items():
     if isinstance(_kind, type) and issubclass(_kind, Value) and _kind is not Value:
         VALUES[_name] = create_model(_kind.__name__, __config__=STRICT, **_wire_fields(_kind))
 

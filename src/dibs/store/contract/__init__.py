@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from dibs.model import Event, Grant, Key, Owner, Session, Synced, Waiting
     from dibs.model.dashboard import VitalChange, Vitals
+    from dibs.model.webhooks import Attempt, Delivery, Taken, Webhook
     from dibs.store.contract.manage import ManageVerbs
     from dibs.store.contract.read import ReadVerbs
     from dibs.store.contract.work import WorkVerbs
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
 
 __all__ = ["FindDead", "Page", "Store", "Watch", "find_none", "page"]
+
+
+DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
 
 
 def find_none(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
@@ -155,6 +159,36 @@ class Store(Verbs):
         """Let a valid key that expires last for `seconds` from now, but not longer than `seconds_max` from its
         creation; None if it is not valid. Only servers call this, for the keys of browsers that are in use."""
         raise Invalid("only a server can renew the key of a browser", field="store")
+
+    def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery | None:
+        """Let the server of the board send a message by hand: a test, or a dead letter again. None: this board has no
+        server, and the caller sends."""
+        return None
+
+    def take_webhook(self, webhook: str, *, deliverer: str | None, seconds: float = 0.0) -> Taken | None:
+        """Take the lease of a webhook for `seconds`, with its secrets, unless another deliverer has it or a retry is
+        ahead: then the answer says how long to wait. None: there is no such webhook, or it is disabled. Without a
+        `deliverer` nothing is taken: for messages that are sent by hand."""
+        raise Invalid(DELIVERED_BY_SERVER, field="store")
+
+    def advance_webhook(
+        self,
+        webhook: str,
+        *,
+        deliverer: str,
+        after: int,
+        cursor: int | None = None,
+        attempt: Attempt | None = None,
+        seconds: float = 0.0,
+    ) -> Webhook | None:
+        """Record what the deliverer that has the lease did since the cursor was at `after`: events up to `cursor`
+        passed over, then an attempt to send one. If the lease is another's or the cursor is elsewhere, nothing changes,
+        and the answer is None. The lease is kept for `seconds`, or given up."""
+        raise Invalid(DELIVERED_BY_SERVER, field="store")
+
+    def drop_dead_letter(self, webhook: str, event: int) -> bool:
+        """Delete a dead letter that was sent by hand; whether there was one."""
+        raise Invalid(DELIVERED_BY_SERVER, field="store")
 
     def catch_up(self, limit: int) -> bool:
         """Bring the figures that the store keeps up to date with up to `limit` events; whether there may be more. Each

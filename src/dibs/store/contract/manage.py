@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionView,
     )
     from dibs.model.dashboard import Bulk
+    from dibs.model.webhooks import DeadLetter, Webhook
     from dibs.store.contract import Page
 
 
@@ -223,6 +224,29 @@ class ManageVerbs(ABC):
     def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
         """Revoke a key. The answer has no digest, because answers are kept and exported. Unknown or already revoked:
         `INVALID`, also for the second of two concurrent calls."""
+
+    @abstractmethod
+    def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
+        """Store a new webhook, which is sent the events after its cursor. The same webhook with the same secret again
+        is answered as stored; another one with that id is `INVALID`, and so is one more than the limit."""
+
+    @abstractmethod
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """All webhooks, oldest first. No answer has a secret."""
+
+    @abstractmethod
+    def change_webhook(self, webhook: str, *, enabled: bool | None = None, secret: str | None = None) -> Webhook:
+        """Enable or disable a webhook, or give it a new secret: the one before signs for another day. A disabled
+        webhook does not keep events from being pruned; enabled again, it goes on where it stood, or after what was
+        pruned. Unknown: `INVALID`."""
+
+    @abstractmethod
+    def remove_webhook(self, webhook: str) -> Webhook:
+        """Delete a webhook and its dead letters. Unknown: `INVALID`."""
+
+    @abstractmethod
+    def dead_letters(self, webhook: str) -> tuple[DeadLetter, ...]:
+        """The events that the webhook gave up on, oldest first. Unknown: `INVALID`."""
 
     @abstractmethod
     def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:

@@ -129,7 +129,8 @@ class ReadVerbs(ABC):
     @abstractmethod
     def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
         """Delete up to `limit` items that ended so long ago, with their history, and raise the floors to the highest
-        deleted token and event. An item that is not done stays while an item that has not ended depends on it."""
+        deleted token and event. An item that is not done stays while an item that has not ended depends on it, and an
+        item with events after the cursor of an enabled webhook stays, too."""
 
     @abstractmethod
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,6 +12,7 @@ import time
 from dibs import randomness
 from dibs.errors import Invalid, SessionNotFound, StoreUnavailable
 from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
+from dibs.model.webhooks import Webhook
 from dibs.store.contract import Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
 from dibs.store.http.transport import NoAnswer, Reply, require_private, sender
@@ -39,8 +40,9 @@ NEXT_SECONDS = 10.0
 ARCHIVE_SECONDS = 600.0
 #: How much of a long answer is asked for at a time.
 PAGE_BYTES = 8_000_000
-#: Fields of an agent that the store sets, and of a session that a client may send.
+#: Fields of an agent that the store sets, and of a webhook and a session that a client may send.
 SET_BY_STORE = ("name", "created_at", "updated_at")
+SENT_OF_WEBHOOK = ("id", "url", "kinds", "projects", "format", "allow_private", "give_up_seconds")
 SENT_OF_SESSION = ("agent", "id", "kind", "host", "owner", "meta", "parent")
 
 
@@ -147,6 +149,11 @@ class WrittenVerbs(Store):
         is_own = self._secret is not None and f"_{id}_" in self._secret
         path = f"/v1/keys/{_quoted(id)}/revoke"
         return _key(self._client.ask("POST", path, request_id=_id_of(request), repeatable=not is_own))
+
+    def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
+        body = {name: wire.encode(getattr(webhook, name)) for name in SENT_OF_WEBHOOK}
+        answer = self._client.ask("POST", "/v1/webhooks", {**body, "actor": webhook.created_by, "secret": secret})
+        return _decoded(Webhook, answer["webhook"])
 
     # Long answers, in pages
 

@@ -75,6 +75,7 @@ WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled') AND i.updated_at <
       SELECT 1 FROM dibs.dependencies d JOIN dibs.items waiting ON waiting.id = d.item
       WHERE d.needs = i.id AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one can be retried
   ))
+  AND NOT EXISTS (SELECT 1 FROM dibs.events WHERE item = i.id AND events.id > :delivered)
 LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: highest_pruned

@@ -1,6 +1,6 @@
 """Export, import, restore and pruning of a whole board, as records.
 
-Keys are not exported: they belong to the servers of this board, and a revoked key stays revoked. A token is never given
+Keys and webhooks are not exported: they belong to this board, and a revoked key stays revoked. A token is never given
 twice. So a prune raises the floor of tokens to the highest that it removes, and a restore raises it to a million above
 all known tokens, because the backup lacks the claims that were given after it.
 """
@@ -12,6 +12,7 @@ from dibs.errors import Invalid
 from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
 from dibs.rules import ending
 from dibs.store.sql import figures, records, rows
+from dibs.store.sql.dispatch import EVERY_EVENT
 from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
@@ -110,9 +111,12 @@ def retire_tokens(t: Transaction, given: tuple[int, int], actor: str) -> int:
 
 def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
     before = t.now - round(older_than_seconds * 1000)
-    locked = {item for (item,) in t.all("prunable", before=before, limit=limit)}
+    row = t.one("lowest_cursor")
+    # Webhooks read the feed, so events that one of them has not passed stay.
+    which = {"before": before, "limit": limit, "delivered": EVERY_EVENT if row is None or row[0] is None else row[0]}
+    locked = {item for (item,) in t.all("prunable", **which)}
     # Repeated now that the items are locked: a dependent may have been added before the lock.
-    still = t.all("prunable", before=before, limit=limit)
+    still = t.all("prunable", **which)
     ids = json_text.dumps([item for (item,) in still if item in locked])
     row = t.one("highest_pruned", items=ids)
     assert row is not None

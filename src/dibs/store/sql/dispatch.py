@@ -95,6 +95,15 @@ class SqlVerbs:
     revoke_key = _write("session_verbs", "revoke_key", Key)
     renew_key = _write("session_verbs", "renew_key")
 
+    add_webhook = _write("webhooks", "add_webhook")
+    webhooks = _read("webhooks", "webhooks")
+    change_webhook = _write("webhooks", "change_webhook")
+    remove_webhook = _write("webhooks", "remove_webhook")
+    dead_letters = _read("webhooks", "dead_letters")
+    drop_dead_letter = _write("webhooks", "drop_dead_letter")
+    take_webhook = _write("webhooks", "take_webhook")
+    advance_webhook = _write("webhooks", "advance_webhook")
+
     wait = _write("ticket_verbs", "wait")
     leave = _write("ticket_verbs", "leave", Waiting)
     soft_claim = _write("ticket_verbs", "soft_claim")

@@ -34,7 +34,7 @@ COLUMNS = {
     "key": Key._fields,
 }
 #: Searched in this order, so that a claim reads only the first file.
-FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql")
+FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", "webhooks.sql")
 
 
 def expand_macros(text: str) -> str:

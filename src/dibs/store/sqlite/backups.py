@@ -17,11 +17,14 @@ from dibs.system import durable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Key
     from dibs.store.sqlite.engine import Engine
 
+#: The columns of webhooks and of dead letters.
+WEBHOOK = ("id", "created_at", "cursor", "active", "record", "secrets", "deliverer", "leased_until", "revision")
+LETTER = ("webhook", "event", "letter")
 SQLITE_HEADER = b"SQLite format 3\0"
 #: How many foreign objects of a schema an error message lists.
 FOREIGN_SHOWN_MAX = 3
@@ -34,6 +37,8 @@ def backup(source: apsw.Connection, path: str) -> None:
             try:
                 _copy_pages(source, copy)
                 copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+                # The secrets of webhooks do not leave the board, not even in pages that are free.
+                copy.execute("PRAGMA secure_delete = ON; DELETE FROM webhooks; DELETE FROM dead_letters").fetchall()
             finally:
                 copy.close()
     except FileExistsError:
@@ -65,9 +70,9 @@ def restore(
         # All of it under the fair lock: the restored board has to continue from the last token that was given.
         t = SqliteTransaction(live.cursor(), engine.clock(), engine.settings)
         given = archive.highest(t)
-        keys = [rows.key(row) for row in t.all("keys")]
+        own = _own_rows(t)
         t.close()
-        restored = _retire_tokens(copy, engine.settings, actor, given, keys, t.now)
+        restored = _retire_tokens(copy, engine.settings, actor, given, own, t.now)
         _copy_pages(copy, live)
         if before_ring is not None:
             before_ring(live)
@@ -109,17 +114,33 @@ def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[
     return copy
 
 
+def _own_rows(t: SqliteTransaction) -> list[tuple[str, dict[str, Any]]]:
+    """The rows that a restore leaves as they are, with the statements that write them: keys, so that a revoked key
+    stays revoked, and webhooks, because a backup from elsewhere must not decide where this board sends its events."""
+    return [
+        *(("put_key", rows.encode(rows.key(row))) for row in t.all("keys")),
+        *(("insert_webhook", dict(zip(WEBHOOK, row, strict=True))) for row in t.all("all_of_webhooks")),
+        *(("put_dead_letter", dict(zip(LETTER, row, strict=True))) for row in t.all("all_dead_letters")),
+    ]
+
+
 def _retire_tokens(
-    copy: apsw.Connection, settings: Settings, actor: str, given: tuple[int, int], keys: Sequence[Key], now: int
+    copy: apsw.Connection,
+    settings: Settings,
+    actor: str,
+    given: tuple[int, int],
+    own: Sequence[tuple[str, dict[str, Any]]],
+    now: int,
 ) -> int:
-    """Retire every token of the copy that a worker could still have, and replace its keys with the current ones, so
-    that a revoked key stays revoked; return how many items got a new token."""
+    """Retire every token of the copy that a worker could still have, and replace the rows that are this board's own;
+    return how many items got a new token."""
     copy.execute("BEGIN IMMEDIATE")
     t = SqliteTransaction(copy.cursor(), now, settings, writable=True)
     restored = archive.retire_tokens(t, given, actor)
-    t.run("forget_keys", {})
-    for key in keys:
-        t.run("put_key", rows.encode(key))
+    for statement in ("forget_keys", "forget_webhooks", "forget_dead_letters"):
+        t.run(statement, {})
+    for statement, row in own:
+        t.run(statement, row)
     t.close()
     copy.execute("COMMIT")
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

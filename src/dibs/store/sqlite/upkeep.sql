@@ -95,6 +95,7 @@ WHERE status IN ('done', 'failed', 'rejected', 'cancelled') AND updated_at < :be
       WHERE dependencies.needs = items.id
         AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one can be retried
   ))
+  AND NOT EXISTS (SELECT 1 FROM events WHERE item = items.id AND events.id > :delivered)
 LIMIT :limit
 
 -- name: highest_pruned

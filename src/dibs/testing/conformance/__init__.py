@@ -58,6 +58,7 @@ GROUPS = (
     "tickets",
     "timeline",
     "waiting",
+    "webhooks",
     "why",
 )
 # Before they are imported: their asserts are to be as readable as a test module's own.
@@ -112,6 +113,7 @@ from dibs.testing.conformance.subjects import TestSubjects, TestSubjectsTogether
 from dibs.testing.conformance.tickets import TestTickets  # noqa: E402
 from dibs.testing.conformance.timeline import TestSeries, TestWindow  # noqa: E402
 from dibs.testing.conformance.waiting import TestWaiting  # noqa: E402
+from dibs.testing.conformance.webhooks import TestWebhooks  # noqa: E402
 from dibs.testing.conformance.why import TestWhy  # noqa: E402
 
 __all__ = [
@@ -181,6 +183,7 @@ __all__ = [
     "TestTouchingTogether",
     "TestTurns",
     "TestWaiting",
+    "TestWebhooks",
     "TestWho",
     "TestWhy",
     "TestWindow",

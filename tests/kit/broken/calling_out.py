@@ -1,0 +1,49 @@
+"""Stores that are wrong about webhooks."""
+
+from __future__ import annotations
+
+from dibs.model.webhooks import Webhook
+from tests.kit.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import Prune
+
+
+@caught_by("webhooks")
+class PrunesWhatAWebhookHasNotPassed(Mistake):
+    def prune(self, **asked: Any) -> Prune:
+        self.raw("UPDATE webhooks SET active = 0")
+        return self.inner.prune(**asked)
+
+
+@caught_by("webhooks")
+class BeginsAWebhookAtTheBeginning(Mistake):
+    def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
+        return self.inner.add_webhook(webhook.replace(cursor=0), secret=secret)
+
+
+@caught_by("webhooks")
+class KnowsAWebhookByItsIdAlone(Mistake):
+    def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
+        known = [one for one in self.inner.webhooks() if one.id == webhook.id]
+        return known[0] if known else self.inner.add_webhook(webhook, secret=secret)
+
+
+@caught_by("webhooks")
+class TellsTheSecretOfAWebhook(Mistake):
+    def webhooks(self) -> tuple[Webhook, ...]:
+        taken = [self.inner.take_webhook(one.id, deliverer=None) for one in self.inner.webhooks()]
+        return tuple(one.webhook.replace(created_by=one.secrets[0]) for one in taken if one is not None)
+
+
+@caught_by("webhooks")
+class SkipsNothingThatWasPruned(Mistake):
+    """Enables a webhook whose cursor the feed no longer knows."""
+
+    def change_webhook(self, webhook: str, **asked: Any) -> Webhook:
+        before = next((one for one in self.inner.webhooks() if one.id == webhook and asked.get("enabled")), None)
+        changed = self.inner.change_webhook(webhook, **asked)
+        return changed if before is None else changed.replace(cursor=before.cursor)
