@@ -99,6 +99,6 @@ def test_one_that_ends_when_the_signal_is_sent_is_stopped(tmp_path: Path, monkey
         os.close(server)
         kill(pid, number)
 
-    monkeypatch.setattr(background.os, "kill", end_and_kill)
+    monkeypatch.setattr(os, "kill", end_and_kill)
     assert background.stop(board)
     assert not os.path.exists(record)
