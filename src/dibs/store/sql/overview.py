@@ -118,6 +118,13 @@ def brief(item: Item) -> Brief:
     return Brief(**{name: fields[name] for name in Brief._fields if name in fields})
 
 
+def brief_of_row(row: rows.Row) -> Brief:
+    fields = {**Brief._defaults, **dict(zip(Brief._fields, row, strict=False))}
+    fields["labels"], fields["depends_on"] = rows.names(fields["labels"]), rows.names(fields["depends_on"])
+    fields["needs_approval"], fields["approved"] = bool(fields["needs_approval"]), bool(fields["approved"])
+    return Brief.of(fields)
+
+
 def live_queues(t: Transaction, projected: Projection) -> Queues:
     """The live tickets of each item, in order."""
     found: Queues = {}
@@ -184,8 +191,8 @@ def seats(
         state = projected.states.get(item)
         if state is not None and state.run is not None and state.run.token == token:
             ended_at, outcome = state.run.ended_at, state.run.outcome
-        run = PastRun(item=item, outcome=outcome, started_at=started_at, ended_at=ended_at)
-        runs.setdefault(session, []).append(run)
+        run = {"item": item, "outcome": outcome, "started_at": started_at, "ended_at": ended_at}
+        runs.setdefault(session, []).append(PastRun.of(run))
     return tuple(_seat(t, session, claims.get(session.id, []), runs.get(session.id, [])) for session in live)
 
 
@@ -228,7 +235,7 @@ def _briefs(t: Transaction, projected: Projection, queues: Queues, counts: dict[
             take(chain(projected_ones, stored("briefs_of_status", status=status, limit=limit)), most)
 
     def stored(statement: str, **parameters: Any) -> Iterator[Brief]:
-        return (rows.brief(row) for row in t.all(statement, **parameters) if row[0] not in outdated)
+        return (brief_of_row(row) for row in t.all(statement, **parameters) if row[0] not in outdated)
 
     take_status(PENDING_APPROVAL, APPROVALS_MAX)
     take_status(FAILED, FAILED_MAX)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
     from typing import Any, TypeVar
 
-    from dibs.model.dashboard import Brief
     from dibs.store.sql.transaction import Transaction
 
     Row = tuple[Any, ...]
@@ -34,17 +33,6 @@ def item(row: Row) -> Item:
     for name in ("needs_approval", "approved"):
         fields[name] = bool(fields[name])
     return Item.of(fields)
-
-
-def brief(row: Row) -> Brief:
-    from dibs.model.dashboard import Brief
-
-    fields = {**Brief._defaults, **dict(zip(Brief._fields, row, strict=False))}
-    for name in ("labels", "depends_on"):
-        fields[name] = names(fields[name])
-    for name in ("needs_approval", "approved"):
-        fields[name] = bool(fields[name])
-    return Brief.of(fields)
 
 
 def claim(row: Row) -> Claim:
