@@ -50,11 +50,26 @@ def test_a_full_board_takes_at_most_twelve_lines(dibs: Dibs) -> None:
     assert max(map(len, dibs.terminal("dibs", columns=60, NO_COLOR="1").splitlines())) <= 60
 
 
-def test_next_is_what_the_agent_would_be_given(dibs: Dibs) -> None:
-    dibs.ok("add", "Urgent", "--id", "urgent", "--type", "bug", "--priority", "critical")
-    dibs.ok("add", "Docs", "--id", "docs", "--type", "docs")
-    dibs.ok("agent", "set", "coder", "--type", "docs")
-    assert [item["id"] for item in dibs.json()["next"]] == ["docs"]
+def test_next_is_what_dibs_next_gives(dibs: Dibs, other: Dibs) -> None:
+    items = [
+        {"id": "held", "resources": ["src/a"], "type": "docs"},
+        {"id": "forbidden", "action": "deploy", "priority": 10},
+        {"id": "busy", "resources": ["src/a/b.py"], "action": "write", "type": "docs", "priority": 9},
+        {"id": "other-type", "type": "bug", "action": "write", "priority": 8},
+        {"id": "second", "type": "docs", "action": "write"},
+        {"id": "first", "type": "docs", "action": "write", "priority": 7},
+    ]
+    dibs.ok("add", "--file", "-", input="".join(json.dumps({"title": "t", **item}) + "\n" for item in items))
+    other.ok("claim", "held")
+    dibs.ok("agent", "set", "coder", "--type", "docs", "--type", "task", "--allow", "write", "--max-claims", "1")
+    # Before the session is known, and after; by the name of the agent, and by that of the session.
+    assert [item["id"] for item in dibs.json()["next"]] == ["first", "second"]
+    dibs.ok("session", "start", "--agent", "coder", "--id", "s3")
+    unnamed = Dibs(dibs.folder, dibs.environment | {"DIBS_SESSION": "s3", "DIBS_AGENT": ""})
+    assert [item["id"] for item in unnamed.json()["next"]] == ["first", "second"]
+    assert unnamed.json("next")["claims"][0]["item"]["id"] == "first"
+    assert unnamed.json()["next"] == [], "the agent has as many claims as it may"
+    assert unnamed("next").returncode == 75
 
 
 def test_an_empty_board_says_how_to_begin(dibs: Dibs) -> None:
