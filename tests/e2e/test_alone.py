@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.e2e.conftest import Dibs
 
@@ -51,7 +52,7 @@ def test_a_full_board_takes_at_most_twelve_lines(dibs: Dibs) -> None:
 
 
 def test_next_is_what_dibs_next_gives(dibs: Dibs, other: Dibs) -> None:
-    items = [
+    items: list[dict[str, Any]] = [
         {"id": "held", "resources": ["src/a"], "type": "docs"},
         {"id": "forbidden", "action": "deploy", "priority": 10},
         {"id": "busy", "resources": ["src/a/b.py"], "action": "write", "type": "docs", "priority": 9},

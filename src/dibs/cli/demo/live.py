@@ -118,14 +118,13 @@ def _open(cli: Cli, board: Board, screen: Screen, url: str, file: str) -> None:
 
     def tell() -> None:
         screen.line(f"  {'opened ' + url if dashboard.opens(link) else link}")
-        screen.line(screen.paint(f"  another link: {command}", "dim"))
 
     if dashboard.has_display():
         # Half a minute may pass before it is known that no browser comes.
-        screen.line(f"  opening a browser at {url}")
         threading.Thread(target=tell, daemon=True).start()
     else:
         tell()
+    screen.line(screen.paint(f"  another link: {command}", "dim"))
     screen.line("")
 
 
@@ -205,7 +204,7 @@ class Live:
             sum(outcome in wanted for outcome in outcomes.values()) for wanted in ({"done"}, {"submitted"}, REVOKED)
         )
         checks = {
-            f"{done} runs done, {drafts} drafts written": done + revoked > 0,
+            f"{number_of(done, 'run')} done, {number_of(drafts, 'draft')} written": done + revoked > 0,
             f"no item was held twice at a time in {len(outcomes)} runs": not held_twice(runs),
             "replaying the history of every item gives its state": not [
                 finding for finding in examine(self.board) if not finding.late
