@@ -26,7 +26,7 @@ def test_what_needs_a_person_comes_with_the_command_that_answers_it(dibs: Dibs, 
     dibs.ok("add", "Broken", "--id", "broken")
     dibs.ok("add", "After", "--id", "after", "--needs", "broken")
     other.ok("claim", "broken")
-    other.ok("fail", "broken")
+    other.ok("fail", "broken", "--reason", "tests red:\n  3 of 9")
     other.ok("claim", "wanted")
     dibs.ok("wait", "wanted")
     other.ok("release", "wanted")
@@ -37,6 +37,7 @@ def test_what_needs_a_person_comes_with_the_command_that_answers_it(dibs: Dibs, 
         ("after", "dibs show after"),
         ("broken", "dibs retry broken"),
     ]
+    assert needs[3]["why"] == "failed: tests red: 3 of 9", "a reason of several lines is one"
     assert needs[2]["why"] == "needs broken, which is failed"
     assert not [need for need in other.json()["needs"] if need["item"] == "wanted"], "offered to somebody else"
 

@@ -122,7 +122,7 @@ def _needs(view: View, session: str | None) -> list[Line]:
     ]
     for need in attention.needs(items, holdings, view.at, view.settings["stale_seconds"]):
         if not _is_own(holdings.get(need.item), session):
-            lines.append((items[need.item], clean(need.why), f"dibs {need.verb} {need.item}"))
+            lines.append((items[need.item], clean(" ".join(need.why.split())), f"dibs {need.verb} {need.item}"))
     return lines
 
 
