@@ -65,10 +65,10 @@ def _pages_in_background(url: str, code: str) -> str:
 
 def opens(link: str) -> bool:
     """Open a browser at the link, if there is a display; return whether one has."""
-    return _has_display() and _is_opened(link)
+    return has_display() and _is_opened(link)
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Without one, `webbrowser` would run a text browser in the terminal."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in DISPLAYS)
 
