@@ -6,6 +6,7 @@ News are applied as they come, and drawn at most twice a second; the bars follow
 from __future__ import annotations
 
 import asyncio
+import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
+from textual.worker import WorkerFailed
 
 from dibs.cli.render import clean, number_of
 from dibs.cli.top import actions, attention, calls, lines
@@ -60,7 +62,7 @@ class TopApp(Keyboard, App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar = [
         Binding("ctrl+c", "quit", show=False, priority=True),
-        Binding("ctrl+z", "suspend_process", show=False),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
 
     def __init__(self, board: Board, view: View, events: Iterable[Event], *, name: str, args: Args) -> None:
@@ -72,6 +74,8 @@ class TopApp(Keyboard, App[None]):
         self._updates = Updates(self, board, self.state, view, self._on_news)
         self.place = self._before_wall = "now"
         self.is_paused = False
+        #: The error that ended the app.
+        self.crash: BaseException | None = None
         self._is_due = False
         self._seconds = 0
         self._notice = Text()
@@ -103,6 +107,8 @@ class TopApp(Keyboard, App[None]):
 
     def on_mount(self) -> None:
         self.filter_line.display = False
+        if not self.is_headless:
+            self._handle_signals()
         self.go("now")
         self._updates.start()
         self.set_interval(CLOCK_SECONDS, self._on_second)
@@ -369,3 +375,21 @@ class TopApp(Keyboard, App[None]):
     @property
     def is_away(self) -> bool:
         return self._updates.away is not None
+
+    # The end
+
+    def _handle_signals(self) -> None:
+        """Give the terminal back when the process is ended, and draw all of the screen when it is continued."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+
+    def _handle_exception(self, error: Exception) -> None:
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        self.crash = self.crash or cause
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """End without Textual's traceback, which shows the values of variables: one may be a key."""
+        self._close_messages_no_wait()
