@@ -17,8 +17,6 @@ from dibs.cli.render import clean
 from dibs.errors import Invalid
 
 NEEDS_TEXTUAL = "dibs top needs Textual; install it with: pip install 'calldibs[top]'"
-EVENTS_SHOWN = 100
-EVENTS_BYTES = 1_000_000
 
 
 def top_options(parser: Parser) -> None:
@@ -30,6 +28,7 @@ def top(cli: Cli) -> int:
         raise UsageError("dibs top draws a screen; for JSON, use dibs who, dibs list or dibs events", field="json")
     try:
         from dibs.cli.top.app import TopApp
+        from dibs.cli.top.feed import read
     except ModuleNotFoundError as error:
         if error.name not in ("textual", "rich"):
             raise
@@ -38,10 +37,7 @@ def top(cli: Cli) -> int:
         raise UsageError("dibs top needs a terminal; dibs who and dibs events --follow print lines", field="terminal")
     if cli.args.no_color:
         os.environ["NO_COLOR"] = "1"
-    board = cli.board
-    view = board.view()
-    events = board.events(newest=True, limit=EVENTS_SHOWN, bytes_max=EVENTS_BYTES)
-    app = TopApp(board, view, events, name=_name(cli), args=cli.args)
+    app = TopApp(cli.board, read(cli.board), name=_name(cli), args=cli.args)
     app.run()
     if app.crash is not None:
         sys.stderr.write(f"dibs: {_described(app.crash)}\n")

@@ -17,11 +17,11 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 from textual.worker import WorkerFailed
 
-from dibs.cli.render import clean, number_of
+from dibs.cli.render import clean
 from dibs.cli.top import actions, attention, calls, lines
+from dibs.cli.top.acting import Acting
 from dibs.cli.top.charts import Chart, Metrics, Timeline
 from dibs.cli.top.detail import DetailPane
-from dibs.cli.top.dialogs import Confirm, ConfirmAll, NewItem
 from dibs.cli.top.keys import Keyboard
 from dibs.cli.top.lines import TextLine
 from dibs.cli.top.panes import Approvals, Events, Flight, Needs, Queue, Sessions
@@ -32,7 +32,7 @@ from dibs.cli.top.views import QUEUE_COLUMNS, VIEWS, WALL, arrangement
 from dibs.errors import DibsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import TypeVar
 
     from textual import events
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from dibs.cli.parser import Args
     from dibs.cli.top.actions import Action
     from dibs.cli.top.calls import ReadItem
-    from dibs.model import Detail, Event
-    from dibs.model.dashboard import Brief, View
+    from dibs.cli.top.feed import Whole
+    from dibs.model.dashboard import Brief
 
     T = TypeVar("T")
 
@@ -56,7 +56,7 @@ FIND_SECONDS = 5
 READ_SECONDS = 0.25
 
 
-class TopApp(Keyboard, App[None]):
+class TopApp(Keyboard, Acting, App[None]):
     TITLE = "dibs top"
     CSS_PATH = "top.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -65,13 +65,13 @@ class TopApp(Keyboard, App[None]):
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
 
-    def __init__(self, board: Board, view: View, events: Iterable[Event], *, name: str, args: Args) -> None:
+    def __init__(self, board: Board, known: Whole, *, name: str, args: Args) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.board, self._args, self._board_name = board, args, name
-        self.state = BoardState(view)
-        self.state.remember(events)
-        self._updates = Updates(self, board, self.state, view, self._on_news)
+        self.state = BoardState(known.view)
+        self.state.remember(known.events)
+        self._updates = Updates(self, board, self.state, known.view, self._on_news)
         self.place = self._before_wall = "now"
         self.is_paused = False
         #: The error that ended the app.
@@ -155,9 +155,13 @@ class TopApp(Keyboard, App[None]):
 
     # Drawing
 
-    def _on_news(self, items: set[str]) -> None:
-        if self.detail.read is not None and self.detail.read.detail.item.id in items:
+    def _on_news(self, items: set[str] | None) -> None:
+        """`items` are those that news were about; None: all of them."""
+        if self.detail.read is not None and (items is None or self.detail.read.detail.item.id in items):
             self._read_soon(self.detail.read.detail.item.id)
+        if items is None and self.queue.page is not None:
+            find: Callable[[], Any] = self.find_pages
+            self.run_worker(find, exclusive=True, group="page")
         if not self._is_due:
             self._is_due = True
             self.set_timer(DRAW_SECONDS, self._on_due)
@@ -286,12 +290,12 @@ class TopApp(Keyboard, App[None]):
 
     async def show_item(self, item: str | None) -> None:
         """Read an item and show it beside the lists, or on the whole screen."""
-        found = None if item is None else await self._read_item(item)
+        found = None if item is None else await self.read_item(item)
         if item is None or found is not None:
             self.detail.show(found, max(20, self.detail.size.width - 2))
             self._draw_lines()
 
-    async def _read_item(self, item: str) -> ReadItem | None:
+    async def read_item(self, item: str) -> ReadItem | None:
         columns = (self.detail.size.width or self.size.width) - 2
         return await self._ask(calls.read_item, calls.Printer(self._args, self.board, max(20, columns)), item)
 
@@ -324,53 +328,6 @@ class TopApp(Keyboard, App[None]):
             if found is not None and text == self.queue.filter:
                 self.queue.page = found
                 self.queue.find_again()
-
-    # Acting
-
-    async def act(self, action: Action, item: str) -> None:
-        """Read the item, unless it is on the screen, ask whether to do it, and do it to exactly what was read."""
-        shown = self.detail.read if self.detail.display else None
-        found = shown if shown is not None and shown.detail.item.id == item else await self._read_item(item)
-        if found is None:
-            return
-        if not action.fits(found.detail.item):
-            self.say(f"{item} is {found.detail.item.status.replace('_', ' ')} now; nothing was changed", "yellow")
-            return
-        answer = await self.push_screen_wait(Confirm(action, found.detail))
-        if answer is not None:
-            await self._carry_out(action, found.detail, answer)
-
-    async def act_on_all(self, action: Action, chosen: list[Brief]) -> None:
-        """Ask whether to do it to the items that it fits, and do it to those that are still as they were shown."""
-        items = [item for item in chosen if action.fits(item)]
-        if await self.push_screen_wait(ConfirmAll(action, items, len(chosen) - len(items))) is None:
-            return
-        try:
-            found = await asyncio.to_thread(action.call_all, self.board, items)
-        except DibsError as error:
-            self.say(f"refused: {error.message}", "bold red")
-            return
-        self.current.deselect()
-        text = f"{action.label}: {number_of(len(found.done), 'item')}"
-        if not found.refused:
-            self.say(text, "green")
-        else:
-            first = found.refused[0]
-            self.say(f"{text}; {len(found.refused):,} refused, first {first.item}: {first.detail}", "bold red")
-
-    async def add(self) -> None:
-        title = await self.push_screen_wait(NewItem())
-        added = None if title is None else await self._ask(self.board.add, title)
-        if added is not None:
-            self.say(f"added {added.item.id}", "green")
-
-    async def _carry_out(self, action: Action, read: Detail, answer: str) -> None:
-        try:
-            await asyncio.to_thread(action.call, self.board, read, answer)
-        except DibsError as error:
-            self.say(f"refused: {error.message}", "bold red")
-        else:
-            self.say(f"{read.item.id}: {action.label}", "green")
 
     @property
     def is_away(self) -> bool:

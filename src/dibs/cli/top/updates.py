@@ -9,9 +9,8 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from dibs.cli.render import now_ms
-from dibs.cli.top.feed import Away, Feed
+from dibs.cli.top.feed import Away, Feed, Whole
 from dibs.errors import DibsError
-from dibs.model.dashboard import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,16 +20,17 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.cli.top.feed import News
     from dibs.cli.top.state import BoardState
+    from dibs.model.dashboard import View
 
 #: How often the board is read again at most, when events were about items that the screen does not know.
 REREAD_SECONDS = 10.0
 
 
 class Updates:
-    """`changed` is called with the items that news were about, after they were applied."""
+    """`changed` is called after news were applied, with the items that they were about; None: the whole board."""
 
     def __init__(
-        self, app: App[None], board: Board, state: BoardState, view: View, changed: Callable[[set[str]], None]
+        self, app: App[None], board: Board, state: BoardState, view: View, changed: Callable[[set[str] | None], None]
     ) -> None:
         self._app, self._board, self._state, self._changed = app, board, state, changed
         self._feed = Feed(board, view, self._deliver)
@@ -57,12 +57,12 @@ class Updates:
         self._is_draining = False
         if self._is_reading:
             return
-        items = set()
+        news = []
         while self._news:
-            news = self._news.popleft()
-            self._apply(news)
-            items.add(getattr(news, "item", ""))
-        self._changed(items)
+            news.append(self._news.popleft())
+            self._apply(news[-1])
+        is_whole = any(isinstance(one, Whole) for one in news)
+        self._changed(None if is_whole else {getattr(one, "item", "") for one in news})
 
     def _apply(self, news: News) -> None:
         if isinstance(news, Away):
@@ -70,8 +70,10 @@ class Updates:
             self.away = news
             self._state.stand()
             return
-        if isinstance(news, View):
-            self._state.replace(news)
+        if isinstance(news, Whole):
+            self._state.replace(news.view)
+            self._state.events.clear()
+            self._state.remember(news.events)
         elif not self._state.apply(news):
             self._read_soon()
         self.away = self.away_since = None
