@@ -60,6 +60,7 @@ class TopApp(Keyboard, Acting, App[None]):
     TITLE = "dibs top"
     CSS_PATH = "top.tcss"
     ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-low"), (24, "-high")]
     BINDINGS: ClassVar = [
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),

@@ -63,7 +63,7 @@ class Flight(Rows):
         Column(title="item", columns=13, grows=2),
         Column(title="session", columns=7, grows=1),
         Column(title="agent", columns=8, grows=1, least=100),
-        Column(title="left", columns=BAR_COLUMNS),
+        Column(title="left", columns=BAR_COLUMNS, least=52),
         Column(title="", columns=7, right=True),
         Column(title="", columns=8),
         Column(title="note", columns=8, grows=4, least=62),
@@ -226,7 +226,7 @@ class Events(Rows):
         Column(title="at", columns=8),
         Column(title="item", columns=14, grows=2),
         Column(title="what", columns=12),
-        Column(title="who", columns=9, grows=1),
+        Column(title="who", columns=9, grows=1, least=50),
         Column(title="words", columns=8, grows=4, least=56),
     )
 
