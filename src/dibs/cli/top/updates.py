@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dibs.cli.render import now_ms
 from dibs.cli.top.feed import Away, Feed, Whole
 from dibs.errors import DibsError
+from dibs.model.dashboard import VitalChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,10 +58,12 @@ class Updates:
         self._is_draining = False
         if self._is_reading:
             return
-        news = []
+        news, was_away = [], self.away is not None
         while self._news:
             news.append(self._news.popleft())
             self._apply(news[-1])
+        if not was_away and all(map(_is_quiet, news)):
+            return
         is_whole = any(isinstance(one, Whole) for one in news)
         self._changed(None if is_whole else {getattr(one, "item", "") for one in news})
 
@@ -93,3 +96,10 @@ class Updates:
         finally:
             self._is_reading = self._reads_soon = False
         self._drain()
+
+
+def _is_quiet(news: News) -> bool:
+    """Whether it only says that the board is there. Such vitals come every two seconds, and drawing takes longer."""
+    return isinstance(news, VitalChange) and not any(
+        (news.renewed, news.seen, news.queues, news.started, news.ended),
+    )
