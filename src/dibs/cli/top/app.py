@@ -174,6 +174,7 @@ class TopApp(Keyboard, Acting, App[None]):
     def _on_second(self) -> None:
         """Nothing tells that a session fell silent, so the lists are found again now and then."""
         self._seconds += 1
+        self._updates.notice_silence()
         self._draw(read=self._seconds % FIND_SECONDS == 0)
         if self.chart is not None and self.chart.is_due and not self.is_paused and not self.is_away:
             self._draw_chart()

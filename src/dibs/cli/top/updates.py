@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextvars import copy_context
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from dibs.cli.render import now_ms
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: How often the board is read again at most, when events were about items that the screen does not know.
 REREAD_SECONDS = 10.0
+#: A store that is read directly gives vitals every two seconds, unless a read hangs: some stores retry for longer.
+SILENT_SECONDS = 5.0
+SILENT = f"nothing was heard for {SILENT_SECONDS:g} s"
 
 
 class Updates:
@@ -37,10 +41,12 @@ class Updates:
         self._feed = Feed(board, view, self._deliver)
         self._news: deque[News] = deque()
         self._is_draining = self._is_reading = self._reads_soon = False
+        self._heard_at = monotonic()
         self.away: Away | None = None
         self.away_since: int | None = None
 
     def start(self) -> None:
+        self._heard_at = monotonic()
         self._event_loop, self._own_context = asyncio.get_running_loop(), copy_context()
         self._feed.start()
 
@@ -49,10 +55,16 @@ class Updates:
 
     def _deliver(self, news: News) -> None:
         """Called in the thread of the feed."""
+        self._heard_at = monotonic()
         self._news.append(news)
         if not self._is_draining:
             self._is_draining = True
             self._event_loop.call_soon_threadsafe(self._drain, context=self._own_context)
+
+    def notice_silence(self) -> None:
+        """Called every second. The stream of a server notices by itself that the server is silent."""
+        if self.away is None and not self._board.store.waits and monotonic() - self._heard_at > SILENT_SECONDS:
+            self._apply(Away(why=SILENT))
 
     def _drain(self) -> None:
         self._is_draining = False
