@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dibs.testing.recording import Call
 
 CLAIMERS, ROUNDS = 64, 20 if sizes.FACTOR == 1 else 200
-DRAINERS, ITEMS = 16, 400 if sizes.FACTOR == 1 else 2000
+DRAINERS, ITEMS = 16, 800 if sizes.FACTOR == 1 else 2000
 
 
 def cast_of(harness: Harness, count: int, **kwargs: object) -> list[tuple[Actor, str]]:
