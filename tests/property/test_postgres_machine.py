@@ -24,9 +24,9 @@ from tests.property.test_mistakes_in_functions import STORIES, spoil
 
 MEMORY = "/dev/shm"
 #: Fewer than SQLite has alone, since every step is taken on two boards; the soak makes up for it.
-EXAMPLES, STEPS = sizes.rounds(20, 120), 50
+EXAMPLES, STEPS = sizes.rounds(30, 120), 50
 #: Some examples end early.
-STEPS_MIN = sizes.rounds(450, 3_000)
+STEPS_MIN = sizes.rounds(700, 3_000)
 
 
 @pytest.fixture(autouse=True)
