@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dibs.board import Board, connect
+from dibs.testing import sizes
 from tests.hooks.agent import HOOK, wait_for
 from tests.kit.agents import script
 from tests.kit.agents.claude import TASKS, TEAMS, Claude, shell, teammate
@@ -21,7 +22,7 @@ from tests.kit.agents.codex import Codex
 from tests.kit.agents.script import Json, Step
 
 CLIENTS = 4
-ROUNDS = 20
+ROUNDS = 6 if sizes.FACTOR == 1 else 20
 EVENTS = ("SessionStart", "SubagentStop", "PreToolUse", "PostToolUse", "TaskCreated", "TaskCompleted", "TeammateIdle")
 DIBS = Path(sys.executable).with_name("dibs")
 

@@ -77,7 +77,7 @@ class Fleet:
         self.board.add("Release 2", id="release-2", priority=9, project="shop", depends_on=["plan-release"])
         self.board.claim("plan-release", session=self.sessions[0])
         self.board.fail("plan-release", session=self.sessions[0], reason="nobody answers")
-        for name, title in (("letter-42", "Tell them that login works"), ("refund-7", "Refund order 7")):
+        for name, title in (("letter-42", "Tell them that login works"), ("refund-order-7", "Refund order 7")):
             self.board.add(title, id=name, priority=10, project="shop", action="send")
             self.board.claim(name, session=self.sessions[1])
             self.board.submit(name, session=self.sessions[1], draft=DRAFT.format(title=title))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -43,10 +44,13 @@ def test_lines_appear_at_their_times_and_scroll(browser: Browser, picture: Path)
     page.close()
 
 
-def test_reduced_motion_shows_the_last_screen(browser: Browser, picture: Path) -> None:
-    context = browser.new_context(reduced_motion="reduce")
+@pytest.mark.parametrize(("motion", "fragment"), [("reduce", ""), ("no-preference", f"#{svg.STILL}")])
+def test_the_last_screen_is_shown_without_motion(
+    browser: Browser, picture: Path, motion: Literal["reduce", "no-preference"], fragment: str
+) -> None:
+    context = browser.new_context(reduced_motion=motion)
     page = context.new_page()
-    page.goto(picture.as_uri())
+    page.goto(picture.as_uri() + fragment)
     assert page.evaluate("document.getAnimations().length") == 0
     assert page.evaluate(SHOWN) == list(range(LINES - svg.ROWS, LINES))
     context.close()

@@ -23,6 +23,9 @@ from tests.e2e.terminal import Terminal
 from tests.kit.command_server import CommandServer
 
 SECONDS_MAX = 30
+#: How long `until` pauses at least, and how much longer than its look took: a look that starts a command would else
+#: take the processor from what it waits for.
+PAUSE_SECONDS_MIN, PAUSE_FACTOR = 0.02, 3
 #: Works on a board as fast as it can, in every way there is, until its stdin is closed.
 BUSY = """
 import select, sys
@@ -299,10 +302,13 @@ def exported(dibs: Dibs, store: str | None = None) -> str:
 
 def until(condition: Callable[[], Any], *, seconds: float = 10) -> Any:
     """Wait for something to come true, and give it."""
-    end = time.monotonic() + seconds
+    began = time.monotonic()
+    end = began + seconds
     while not (found := condition()):
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.02)
+        looked = time.monotonic()
+        assert looked < end, "it did not come true in time"
+        time.sleep(max(PAUSE_SECONDS_MIN, PAUSE_FACTOR * (looked - began)))
+        began = time.monotonic()
     return found
 
 

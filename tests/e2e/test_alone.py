@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.e2e.conftest import Dibs
 
@@ -25,7 +26,7 @@ def test_what_needs_a_person_comes_with_the_command_that_answers_it(dibs: Dibs, 
     dibs.ok("add", "Broken", "--id", "broken")
     dibs.ok("add", "After", "--id", "after", "--needs", "broken")
     other.ok("claim", "broken")
-    other.ok("fail", "broken")
+    other.ok("fail", "broken", "--reason", "tests red:\n  3 of 9")
     other.ok("claim", "wanted")
     dibs.ok("wait", "wanted")
     other.ok("release", "wanted")
@@ -36,6 +37,7 @@ def test_what_needs_a_person_comes_with_the_command_that_answers_it(dibs: Dibs, 
         ("after", "dibs show after"),
         ("broken", "dibs retry broken"),
     ]
+    assert needs[3]["why"] == "failed: tests red: 3 of 9", "a reason of several lines is one"
     assert needs[2]["why"] == "needs broken, which is failed"
     assert not [need for need in other.json()["needs"] if need["item"] == "wanted"], "offered to somebody else"
 
@@ -50,11 +52,26 @@ def test_a_full_board_takes_at_most_twelve_lines(dibs: Dibs) -> None:
     assert max(map(len, dibs.terminal("dibs", columns=60, NO_COLOR="1").splitlines())) <= 60
 
 
-def test_next_is_what_the_agent_would_be_given(dibs: Dibs) -> None:
-    dibs.ok("add", "Urgent", "--id", "urgent", "--type", "bug", "--priority", "critical")
-    dibs.ok("add", "Docs", "--id", "docs", "--type", "docs")
-    dibs.ok("agent", "set", "coder", "--type", "docs")
-    assert [item["id"] for item in dibs.json()["next"]] == ["docs"]
+def test_next_is_what_dibs_next_gives(dibs: Dibs, other: Dibs) -> None:
+    items: list[dict[str, Any]] = [
+        {"id": "held", "resources": ["src/a"], "type": "docs"},
+        {"id": "forbidden", "action": "deploy", "priority": 10},
+        {"id": "busy", "resources": ["src/a/b.py"], "action": "write", "type": "docs", "priority": 9},
+        {"id": "other-type", "type": "bug", "action": "write", "priority": 8},
+        {"id": "second", "type": "docs", "action": "write"},
+        {"id": "first", "type": "docs", "action": "write", "priority": 7},
+    ]
+    dibs.ok("add", "--file", "-", input="".join(json.dumps({"title": "t", **item}) + "\n" for item in items))
+    other.ok("claim", "held")
+    dibs.ok("agent", "set", "coder", "--type", "docs", "--type", "task", "--allow", "write", "--max-claims", "1")
+    # Before the session is known, and after; by the name of the agent, and by that of the session.
+    assert [item["id"] for item in dibs.json()["next"]] == ["first", "second"]
+    dibs.ok("session", "start", "--agent", "coder", "--id", "s3")
+    unnamed = Dibs(dibs.folder, dibs.environment | {"DIBS_SESSION": "s3", "DIBS_AGENT": ""})
+    assert [item["id"] for item in unnamed.json()["next"]] == ["first", "second"]
+    assert unnamed.json("next")["claims"][0]["item"]["id"] == "first"
+    assert unnamed.json()["next"] == [], "the agent has as many claims as it may"
+    assert unnamed("next").returncode == 75
 
 
 def test_an_empty_board_says_how_to_begin(dibs: Dibs) -> None:

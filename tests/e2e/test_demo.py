@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import socket
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from dibs.board import make
+from dibs.board import Board, connect, make
 from dibs.cli.demo.processes import Processes
 from dibs.cli.demo.story import WORKERS
+from dibs.errors import ItemNotClaimed
 from tests.e2e.conftest import Dibs, until
 from tests.kit.processes import children, left_after
 
@@ -58,7 +62,7 @@ def test_a_demo_that_is_stopped_ends_its_server_and_its_workers(
     bare: Dibs, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     bare.environment = bare.environment | {"TMPDIR": str(tmp_path)}
-    demo = bare.start("demo")
+    demo = bare.start("demo", "--record", "story.svg")
     assert demo.stdout is not None
     while "The fleet takes" not in demo.stdout.readline():
         assert demo.poll() is None
@@ -69,6 +73,7 @@ def test_a_demo_that_is_stopped_ends_its_server_and_its_workers(
     assert (demo.returncode, stderr) == (code, "")
     assert not left_after(10, pids)
     until(lambda: not list(tmp_path.glob("dibs-demo-*")))
+    assert not list(bare.folder.glob("*.svg*"))
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,8 +103,9 @@ def test_a_recording_overwrites_nothing_and_is_refused_before_the_story(bare: Di
     code, error = bare.refused("demo", "--record", "mine.svg")
     assert (code, error["code"], error["field"]) == (1, "INVALID", "record")
     assert (bare.folder / "mine.svg").read_text() == "mine"
-    code, error = bare.refused("demo", "--record", "missing/story.svg")
-    assert code == 1
+    for name in ("missing/story.svg", "", "."):
+        code, error = bare.refused("demo", "--record", name)
+        assert (code, error["code"], error["field"]) == (1, "INVALID", "record")
     assert {path.name for path in bare.folder.iterdir()} == {"mine.svg"}
 
 
@@ -119,21 +125,61 @@ def test_options_that_do_not_fit_are_refused(bare: Dibs, words: tuple[str, ...],
     assert error["field"] == field
 
 
-def test_a_live_fleet_meets_a_crash_and_a_stall_and_leaves_nothing_behind(bare: Dibs, tmp_path: Path) -> None:
+def test_a_live_fleet_meets_a_crash_a_stall_and_you_and_leaves_nothing_behind(
+    bare: Dibs, tmp_path: Path, ended: Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
+) -> None:
     bare.environment = bare.environment | {"TMPDIR": str(tmp_path)}
-    demo = bare.start("demo", "--open", "--agents", "8", "--for", "8s", "--json")
-    opened = _opened(demo)
-    assert (opened["opened"], opened["login"].startswith(opened["url"] + "/login?code=")) == (False, True)
-    pids = children(demo.pid)
-    stdout, stderr = demo.communicate(timeout=60)
-    assert (demo.returncode, stderr) == (0, "")
-    said = " ".join(json.loads(stdout)["checks"])
-    for words in ("no item was held twice", "of killed processes came back", "stopped session expired"):
-        assert words in said
+    demo = ended(bare.start("demo", "--open", "--agents", "8", "--for", "8s"))
+    assert demo.stdout is not None
+    said = ""
+    for line in demo.stdout:
+        said += line
+        if "another link" in line:
+            pids = children(demo.pid)
+            board = _visited(line.split()[-1], tmp_path)
+        elif "SIGSTOP" in line:
+            _meddle(board, stopped=line.partition(" holding ")[2].strip().split(", "))
+    stderr = demo.communicate(timeout=60)[1]
+    assert (demo.returncode, stderr, "✗" in said) == (0, "", False), said
+    for sentence in (
+        "no item was held twice",
+        r"[1-9]\d* claims? of killed processes came",
+        r"claims? of stopped sessions expired",
+    ):
+        assert re.search(sentence, said), said
     assert not left_after(10, pids)
     assert not list(tmp_path.glob("dibs-demo-*"))
-    assert not _listens(opened["url"])
+    url = re.search(r"http://\S+:\d+", said)
+    assert url is not None
+    assert not _listens(url[0])
     assert not (bare.folder / ".local").exists()
+
+
+def _visited(file: str, folder: Path) -> Board:
+    """The board, with an item of yours that a session has taken."""
+    board = connect(file, folder=str(folder), actor="you")
+    board.add("Mine", id="mine", priority=10)
+    until(lambda: board.get("mine").runs)
+    return board
+
+
+def _meddle(board: Board, stopped: list[str]) -> None:
+    """Do what the dashboard offers, with the items of a stopped session and with all others."""
+    with board:
+        for item in stopped:
+            with suppress(ItemNotClaimed):  # it has expired already
+                board.force_release(item, reason="it is silent")
+        board.edit("staging", title="Other", labels=["seen"])
+        for verb, status, args in (
+            *(("park", "ready", {}), ("unpark", "parked", {}), ("cancel", "blocked", {}), ("retry", "failed", {})),
+            *(("send_back", "pending_approval", {"comment": "shorter"}), ("approve", "pending_approval", {})),
+        ):
+            found = [{"id": item.id} for item in board.list(statuses=[status])]
+            if found:
+                board.bulk(verb, items=found[1:] or found, args=args)
+        board.cancel("staging")
+        latest = max(int(item.id.rpartition("-")[2]) for item in board.list() if item.id[-1].isdigit())
+        board.add_many([{"title": "Taken", "id": f"letter-{latest + n}"} for n in range(1, 40)])
 
 
 @pytest.mark.parametrize(

@@ -158,14 +158,22 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-def test_a_server_that_nobody_uses_ends_by_itself(shop: Dibs) -> None:
-    start = "import sys; from dibs.server import background; print(background.ensure(sys.argv[1], 0.5).pid)"
+def test_a_server_that_nobody_uses_ends_by_itself_although_a_program_without_a_key_asks_on(shop: Dibs) -> None:
+    start = "import sys; from dibs.server import background; print(background.ensure(sys.argv[1], '', 0.5).url)"
     board = str(shop.folder / ".dibs" / "board.db")
     started = subprocess.run(
         [sys.executable, "-c", start, board], env=shop.environment, capture_output=True, text=True, check=True
     )
-    until(lambda: _has_ended(int(started.stdout)))
-    assert _records(shop) == []
+    url = started.stdout.strip()
+
+    def is_refused() -> bool:
+        try:
+            return {asked(url + path).status for path in ("/", "/livez")} != {200}
+        except ConnectionError:
+            return True
+
+    until(is_refused)
+    until(lambda: _records(shop) == [])
 
 
 def _opened(shop: Dibs, other: int = 0) -> tuple[str, dict[str, Any]]:

@@ -555,7 +555,7 @@ MUCH = "yes 'a line that nobody reads' | head -c 4000000"
 def test_whoever_stops_reading_holds_up_no_time_limit_and_no_end(
     dibs: Dibs, ended: Keep, words: tuple[str, ...]
 ) -> None:
-    worker = ended(dibs.start("work", "--timeout", "2s", *words, "--", "yes", "a line that nobody reads"))
+    worker = ended(dibs.start("work", "--timeout", "1s", *words, "--", "yes", "a line that nobody reads"))
     for id in ("a", "b"):
         add(dibs, id)
         until(lambda id=id: outcomes(dibs, id) == ["failed"], seconds=SECONDS_MAX)  # type: ignore[misc]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -50,6 +51,13 @@ class Host:
 
     def stop(self, url: str) -> None:
         self._ask({"stop": int(url.rpartition(":")[2])}, "stopped")
+
+    def stop_process(self) -> None:
+        """Its servers answer nothing, and close no connection."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def continue_process(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self._process.kill()

@@ -17,7 +17,10 @@ LATE = 2**40
 SERIES: dict[str, object] = {"from": 0, "to": LATE, "step": 1000, "first": LATE, "agent": None, "project": None}
 READS: dict[str, dict[str, object]] = {
     "unended_by_status": {"project": None},
+    "unended_but_ready": {"project": None},
     "ready_depth": {},
+    "items_in_progress": {},
+    "holders": {},
     "briefs_of_status": {"status": "ready", "limit": 10},
     "runs_since": {"agent": None, "after": LATE},
     "first_claims_since": {"after": LATE},

@@ -23,9 +23,9 @@ from tests.kit import sqlite
 from tests.kit.machine.machine import ANSWERS, HOT, BoardMachine, machine_over
 
 MEMORY = "/dev/shm"
-EXAMPLES, STEPS = sizes.rounds(100, 560), 50
+EXAMPLES, STEPS = sizes.rounds(50, 560), 50
 #: Some examples end early.
-STEPS_MIN = sizes.rounds(3_500, 20_000)
+STEPS_MIN = sizes.rounds(1_250, 20_000)
 #: What a mistake is looked for in, so that chance has no say; the search ends with the first that finds it.
 SEARCHED = 560
 

@@ -1,15 +1,23 @@
-"""When a temporary server stops: after a time without a stream or a request, and not before."""
+"""When a temporary server stops: after a time without a stream or a request, and not before; and how it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+import dibs
+from dibs.server import background
 from dibs.server.ops.idle import IdleStop
 
 SECONDS = 0.01
+#: Higher than the id of any process.
+NO_PROCESS = 2**22 + 1
 
 
 def test_it_stops_when_nothing_is_answered_and_not_while_a_stream_is_open() -> None:
@@ -19,6 +27,7 @@ def test_it_stops_when_nothing_is_answered_and_not_while_a_stream_is_open() -> N
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
+                scope["state"] |= {"caller": "key"} if scope["status"] == 200 else {}
                 await send({"type": "http.response.start", "status": scope["status"]})
                 streaming.set()
                 await closed.wait()
@@ -32,7 +41,7 @@ def test_it_stops_when_nothing_is_answered_and_not_while_a_stream_is_open() -> N
         idle = IdleStop(app, SECONDS, stopped.set)
 
         async def request(status: int) -> None:
-            await idle({"type": "http", "status": status}, receive, send)
+            await idle({"type": "http", "path": "/v1/items", "state": {}, "status": status}, receive, send)
 
         async def later_than_its_timer() -> None:
             # The loop calls timers in the order of their times, however late it is.
@@ -52,13 +61,14 @@ def test_it_stops_when_nothing_is_answered_and_not_while_a_stream_is_open() -> N
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
-def test_a_refused_request_does_not_count() -> None:
+@pytest.mark.parametrize(("path", "status"), [("/v1/items", 401), ("/login", 401), ("/livez", 200), ("/", 304)])
+def test_a_request_without_a_key_or_a_valid_login_code_does_not_count(path: str, status: int) -> None:
     async def scenario() -> None:
         stopped, over = asyncio.Event(), asyncio.Event()
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":
-                await send({"type": "http.response.start", "status": 401})
+                await send({"type": "http.response.start", "status": status})
                 await over.wait()
 
         async def nothing(*_: Any) -> Any:
@@ -66,9 +76,29 @@ def test_a_refused_request_does_not_count() -> None:
 
         idle = IdleStop(app, SECONDS, stopped.set)
         await idle({"type": "lifespan"}, nothing, nothing)
-        refused = asyncio.ensure_future(idle({"type": "http"}, nothing, nothing))
+        refused = asyncio.ensure_future(idle({"type": "http", "path": path}, nothing, nothing))
         await stopped.wait()
         over.set()
         await refused
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_one_that_ends_when_the_signal_is_sent_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    board = str(tmp_path / "board.db")
+    dibs.connect(board, create=True).close()
+    record = background.record_path(board)
+    os.makedirs(os.path.dirname(record))
+    server = os.open(record, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(server, fcntl.LOCK_EX)
+    background.publish(server, background.Running(url="", pages="", pid=NO_PROCESS))
+    kill = os.kill
+
+    def end_and_kill(pid: int, number: int) -> None:
+        os.close(server)
+        kill(pid, number)
+
+    monkeypatch.setattr(os, "kill", end_and_kill)
+    assert background.stop(board)
+    assert not os.path.exists(record)

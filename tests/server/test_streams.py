@@ -234,6 +234,17 @@ def test_a_quiet_stream_is_kept_alive_and_moves_its_cursor(board: Board, store: 
             assert one.ids == []
 
 
+def test_a_stream_is_kept_alive_as_often_as_its_client_asks(served: Served) -> None:
+    default, asks = served.listener(), served.listener("/api/events?keep_alive=1")
+    # The one without it is there first: the timer of all streams goes by its fifteen seconds.
+    with closing(listening(default)) as crowd, closing(listening(asks)) as other:
+        other.read_until(lambda one: one.text.count(b": still here\n") == 2)
+        assert b"keep-alive: 1\n" in asks.text
+        crowd.read_until(lambda one: b"retry: " in one.text)
+        assert b"keep-alive" not in default.text
+        assert b"still here" not in default.text
+
+
 def test_a_cursor_from_before_what_was_pruned_is_refused(served: Served) -> None:
     board = served.board
     add(board, 0, 3)

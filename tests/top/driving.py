@@ -14,6 +14,7 @@ from dibs.board import Board
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
 from dibs.cli.top.app import TopApp
+from dibs.cli.top.feed import read
 
 #: Tests share two cores with others.
 PATIENCE_SECONDS = 30.0
@@ -71,8 +72,7 @@ class Terminal:
 @asynccontextmanager
 async def terminal(board: Board, size: tuple[int, int] = SMALL, name: str = "shop") -> AsyncIterator[Terminal]:
     _, parser = "top", build("top", COMMANDS["top"])[0]
-    events = board.events(newest=True, limit=100)
-    app = TopApp(board, board.view(), events, name=name, args=parser.parse([]))
+    app = TopApp(board, read(board), name=name, args=parser.parse([]))
     async with app.run_test(size=size) as pilot:
         shown = Terminal(app, pilot)
         await shown.shows("dibs ", "live")

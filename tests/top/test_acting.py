@@ -101,6 +101,14 @@ def test_what_changed_meanwhile_is_refused_in_one_line(board: Board, harness: Sq
         await shown.shows("refused: ")
         assert len([line for line in shown.lines if "refused: " in line]) == 1
         assert status(board, "prices") == "pending_approval"
+        await choose(shown, "docs-42")
+        await shown.press("c")
+        await shown.asks("cancel docs-42?", "Document the webhooks", "ready")
+        other.edit("docs-42", title="Something else entirely")
+        other.claim("docs-42", session="s-3")
+        await shown.press("y")
+        await shown.shows("refused: docs-42 ")
+        assert status(board, "docs-42") == "in_progress"
         await choose(shown, "fix-login")
         await shown.press("F")
         await shown.asks("force-release fix-login?", "token 1")

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dibs.board import Board
+from dibs.cli.render import CODES
 from dibs.cli.top import actions, attention, lines, views
 from dibs.cli.top.panes import clock_left, lease_of
-from dibs.cli.top.rows import bar
+from dibs.cli.top.rows import bar, style_of
 from dibs.cli.top.state import BoardState
 from dibs.model import ROLES, STATUSES
 from dibs.model.dashboard import Vitals
@@ -201,6 +202,12 @@ def test_a_role_has_the_actions_that_the_board_grants_it(harness: SqliteHarness)
     keys = {role: [one.key for one in actions.fitting(item, role)] for role in ROLES}
     assert keys == {"viewer": [], "agent": [], "person": [], "admin": ["a", "b", "R", "c"]}
     assert [role for role in ROLES if actions.may("add", role)] == ["agent", "person", "admin"]
+
+
+def test_every_colour_of_the_other_commands_is_a_style() -> None:
+    for name in CODES:
+        style = style_of(name)
+        assert style.render("x") == f"\x1b[{CODES[name]}mx\x1b[0m"
 
 
 def test_a_view_has_what_fits_its_width() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from dibs.testing.harness import Harness
@@ -20,6 +22,26 @@ def harness(request: pytest.FixtureRequest, folder: Path) -> Iterator[Harness]:
     else:
         with postgres.harness(request.getfixturevalue("postgres_server"), folder) as made:
             yield made
+
+
+@contextmanager
+def away(harness: Harness) -> Iterator[None]:
+    """The store cannot be reached meanwhile."""
+    if isinstance(harness, postgres.PostgresHarness):
+        with psycopg.connect(harness.server.url("postgres"), autocommit=True) as server:
+            server.execute(f"ALTER DATABASE {harness.database} ALLOW_CONNECTIONS false".encode())
+            server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (harness.database,)
+            )
+            try:
+                yield
+            finally:
+                server.execute(f"ALTER DATABASE {harness.database} ALLOW_CONNECTIONS true".encode())
+    else:
+        vault, elsewhere = Path(harness.folder) / "vault", Path(harness.folder) / "elsewhere"
+        vault.rename(elsewhere)
+        yield
+        elsewhere.rename(vault)
 
 
 def test_a_store_is_shown_live_and_acted_on(harness: Harness) -> None:
@@ -38,5 +60,10 @@ def test_a_store_is_shown_live_and_acted_on(harness: Harness) -> None:
         await shown.shows("In flight 1", "s-1", "half way", "████")
         other.done("prices", session="s-1")
         await shown.shows("0 in flight", "done")
+        with away(harness):
+            await shown.shows("✕ away since")
+        await shown.shows("● live")
+        harness.board().add("Back again", id="back-again")
+        await shown.shows("back-again", "1 ready")
 
     drive(board, person)

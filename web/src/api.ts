@@ -23,6 +23,8 @@ export interface Paged {
 }
 
 export interface Window {
+  from_at: number;
+  to_at: number;
   runs: unknown[][];
   refused: unknown[][];
   truncated: boolean;

@@ -6,6 +6,7 @@ from _collections_abc import Mapping
 
 from dibs import check
 from dibs.errors import Invalid
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 PAGE_MAX = 500
 WINDOW_MAX = 5000
 STEP_SECONDS_MIN, STEP_SECONDS_MAX = 1, 10**9
+SINCE_SECONDS_MIN, SINCE_SECONDS_MAX = 1, 10 * 365 * 86400
 INSTANT_DIGITS_MAX = 15
 WORDS_LENGTH_MAX = 200
 WORDS_MAX = 10
@@ -126,9 +128,21 @@ def _items(verb: str, given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     return list(found.values())
 
 
-def checked_stretch(from_: object, to: object) -> dict[str, Any]:
-    """A stretch of time: instants as milliseconds or as ISO 8601."""
-    return {"from_": _instant(from_, "from"), "to": _instant(to, "to")}
+def checked_stretch(from_: object, to: object, since: object) -> dict[str, Any]:
+    """A stretch of time: instants as milliseconds or as ISO 8601, or its length in seconds."""
+    if from_ is not None and since is not None:
+        raise Invalid("give from or since, not both", field="since")
+    return {"from_": _instant(from_, "from"), "to": _instant(to, "to"), "since": _since(since)}
+
+
+def _since(given: object) -> float | None:
+    if given is None:
+        return None
+    try:
+        return check.number(given, "since", low=SINCE_SECONDS_MIN, high=SINCE_SECONDS_MAX)
+    except Invalid as error:
+        low, high = times.span(SINCE_SECONDS_MIN), times.span(SINCE_SECONDS_MAX)
+        raise Invalid(f"since must be between {low} and {high}", field="since") from error
 
 
 def checked_owner(**given: str | None) -> dict[str, Any]:

@@ -114,6 +114,7 @@ class ReadVerbs(BoardBase):
         *,
         from_: int | str | None = None,
         to: int | str | None = None,
+        since: float | None = None,
         agent: str | None = None,
         session: str | None = None,
         project: str | None = None,
@@ -121,7 +122,7 @@ class ReadVerbs(BoardBase):
     ) -> Window:
         from dibs.board import filters
 
-        stretch = filters.checked_stretch(from_, to)
+        stretch = filters.checked_stretch(from_, to, since)
         whose = filters.checked_owner(agent=agent, session=session, project=project)
         most = check.whole(limit, "limit", low=1, high=filters.WINDOW_MAX)
         return self.store.window(**stretch, **whose, limit=most)
@@ -131,14 +132,15 @@ class ReadVerbs(BoardBase):
         *,
         from_: int | str | None = None,
         to: int | str | None = None,
+        since: float | None = None,
         step: float | None = None,
         project: str | None = None,
         agent: str | None = None,
     ) -> Series:
-        """`step` is in seconds."""
+        """`since` and `step` are in seconds."""
         from dibs.board import filters
 
-        stretch = filters.checked_stretch(from_, to)
+        stretch = filters.checked_stretch(from_, to, since)
         whose = filters.checked_owner(agent=agent, project=project)
         return self.store.series(**stretch, step=filters.checked_step(step), **whose)
 

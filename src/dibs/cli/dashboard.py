@@ -29,8 +29,11 @@ def open_(cli: Cli) -> None:
     if cli.args.stop:
         return _stop(cli, url, has_server)
     board = cli.board
-    pages = (keyring.pages(url) or url.rstrip("/")) if has_server else _pages_in_background(url)
-    _, link = server.login_link(board, pages)
+    if not has_server:
+        server.require_server("dibs open")
+    _, code = server.login_code(board)
+    pages = (keyring.pages(url) or url.rstrip("/")) if has_server else _pages_in_background(url, code)
+    link = server.link_with(pages, code)
     is_opened = not cli.args.print and opens(link)
     if is_opened:
         line = f"{cli.paint('opened', 'green')} {pages}"
@@ -54,19 +57,18 @@ def _stop(cli: Cli, url: str, has_server: bool) -> None:
     cli.reply({"stopped": stopped}, line)
 
 
-def _pages_in_background(url: str) -> str:
-    server.require_server("dibs open")
+def _pages_in_background(url: str, code: str) -> str:
     from dibs.server import background
 
-    return background.ensure(url).pages
+    return background.ensure(url, code).pages
 
 
 def opens(link: str) -> bool:
     """Open a browser at the link, if there is a display; return whether one has."""
-    return _has_display() and _is_opened(link)
+    return has_display() and _is_opened(link)
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Without one, `webbrowser` would run a text browser in the terminal."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in DISPLAYS)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from dibs.cli.context import Cli
-from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, now_ms, terminal_columns
-from dibs.cli.timeline import since_seconds
+from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, clean, cut, terminal_columns, width
 from dibs.text import times
 
 TYPE_CHECKING = False
@@ -16,22 +15,25 @@ if TYPE_CHECKING:
     from dibs.model.dashboard import Series
 
     Values = list[Any]
+    #: Pieces of a line, each with its colour.
+    Row = tuple[tuple[str, str], ...]
 
 BARS = "▁▂▃▄▅▆▇█"
 NAME_COLUMNS, FIGURE_COLUMNS = 20, 24
+#: Below this width, a line has one figure only.
+WIDE_COLUMNS, ONE_FIGURE_COLUMNS = 60, 12
 PLAIN_COLUMNS = 100
-POINTS_MIN, POINTS_MAX = 10, 120
+POINTS_MIN, POINTS_MAX = 8, 120
 TRUNCATED = "there were too many events: the first part is not known"
 
 
 def show(cli: Cli) -> None:
-    seconds = since_seconds(cli.args.since, 0)
+    seconds = cli.args.since
     columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
-    begin = now_ms() - round(seconds * 1000)
-    series = cli.board.series(from_=begin, step=step_seconds(seconds, columns), agent=cli.args.agent)
+    series = cli.board.series(since=seconds, step=step_seconds(seconds, columns), agent=cli.args.agent)
     if cli.json:
         return cli.print_json(series)
-    cli.print(*series_lines(series, cli.paint))
+    cli.print(*series_lines(series, cli.paint, columns))
     if series.truncated:
         cli.notice(TRUNCATED)
     return None
@@ -39,37 +41,52 @@ def show(cli: Cli) -> None:
 
 def step_seconds(seconds: float, columns: int) -> float:
     """As many steps in this time as there is room for bars."""
-    points = max(POINTS_MIN, min(POINTS_MAX, columns - NAME_COLUMNS - FIGURE_COLUMNS))
-    return max(1.0, seconds / points)
+    figures = FIGURE_COLUMNS if columns >= WIDE_COLUMNS else ONE_FIGURE_COLUMNS
+    points = max(POINTS_MIN, min(POINTS_MAX, columns - NAME_COLUMNS - figures))
+    # Rounded up: a step more than there is room for would not fit.
+    return max(1.0, -(-seconds * 1000 // points) / 1000)
 
 
-def series_lines(series: Series, paint: Paint) -> list[str]:
+def series_lines(series: Series, paint: Paint, columns: int = PLAIN_COLUMNS) -> list[str]:
     step = times.span(series.step_seconds)
-    lines = [_heading(paint, "items", "at the end of each step")]
+    rows: list[Row] = [_heading("items", "at the end of each step")]
     for status, values in series.depth.items():
         if any(values) or status in ("ready", "in_progress"):
-            figures = f"{_last(values):g}, most {_most(values):g}"
-            lines.append(_line(paint, status.replace("_", " "), values, figures, STATUS_COLOURS.get(status, "")))
-    lines += ["", _heading(paint, "events", f"in each step of {step}")]
+            figures = (f"{_last(values):g}", f", most {_most(values):g}")
+            rows.append(_row(status.replace("_", " "), values, figures, STATUS_COLOURS.get(status, "")))
+    rows += [(), _heading("events", f"in each step of {step}")]
     for name, values in series.events.items():
-        lines.append(_line(paint, name, values, f"{_total(values):g} in all", OUTCOME_COLOURS.get(name, "cyan")))
-    lines += ["", _heading(paint, "times", "half of all, and all but one in twenty, took at most")]
+        rows.append(_row(name, values, (f"{_total(values):g}", " in all"), OUTCOME_COLOURS.get(name, "cyan")))
+    rows += [(), _heading("times", "half of all, and all but one in twenty, took at most")]
     for name, percentiles in (("time to claim", series.time_to_claim), ("time held", series.duration)):
         for percentile, values in percentiles.items():
-            lines.append(_line(paint, f"{name} {percentile}", values, _times(values), "blue"))
+            rows.append(_row(f"{name} {percentile}", values, _times(values), "blue"))
     if series.cost:
-        lines += ["", _heading(paint, "cost", f"in each step of {step}")]
+        rows += [(), _heading("cost", f"in each step of {step}")]
     for name, values in series.cost.items():
-        lines.append(_line(paint, name, values, f"{_amount(_total(values))} in all", "magenta"))
-    return lines
+        rows.append(_row(name, values, (_amount(_total(values)), " in all"), "magenta"))
+    return [_line(row, paint, columns) for row in rows]
 
 
-def _heading(paint: Paint, name: str, about: str) -> str:
-    return f"{paint(name, 'bold')}  {paint(about, 'dim')}"
+def _heading(name: str, about: str) -> Row:
+    return ((name, "bold"), (f"  {about}", "dim"))
 
 
-def _line(paint: Paint, name: str, values: Values, figures: str, colour: str) -> str:
-    return f"  {name[: NAME_COLUMNS - 3]:<{NAME_COLUMNS - 2}}{paint(bars(values), colour)}  {figures}"
+def _row(name: str, values: Values, figures: tuple[str, str], colour: str) -> Row:
+    """The name, the bars, the most important figure, and what a narrow line leaves off."""
+    label = cut(clean(name), NAME_COLUMNS - 3)
+    label = f"  {label}{' ' * (NAME_COLUMNS - 2 - width(label))}"
+    return ((label, ""), (bars(values), colour), (f"  {figures[0]}", ""), (figures[1], ""))
+
+
+def _line(row: Row, paint: Paint, columns: int) -> str:
+    """The pieces, as far as there is room."""
+    line = ""
+    for text, colour in row if columns >= WIDE_COLUMNS else row[:3]:
+        shown = cut(text, columns)
+        line += paint(shown, colour)
+        columns -= width(shown)
+    return line.rstrip()
 
 
 def bars(values: Values) -> str:
@@ -84,10 +101,10 @@ def _level(value: float, most: float) -> int:
     return max(1, min(len(BARS) - 1, round(value / most * (len(BARS) - 1))))
 
 
-def _times(values: Values) -> str:
+def _times(values: Values) -> tuple[str, str]:
     if not _known(values):
-        return "-"
-    return f"{_span(_last(values))}, most {_span(_most(values))}"
+        return "-", ""
+    return _span(_last(values)), f", most {_span(_most(values))}"
 
 
 def _span(seconds: float) -> str:

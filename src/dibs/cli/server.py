@@ -260,9 +260,17 @@ def key_link(cli: Cli) -> None:
 
 def login_link(board: Board, pages: str, role: str = ADMIN) -> tuple[Key, str]:
     """A link that signs a browser in once, with the key in it."""
+    key, code = login_code(board, role)
+    return key, link_with(pages, code)
+
+
+def login_code(board: Board, role: str = ADMIN) -> tuple[Key, str]:
     login = next(name for name, given in LOGINS.items() if given == role)
-    key, code = board.create_key(login, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
-    return key, f"{pages}/login?code={code}"
+    return board.create_key(login, agent=config.user_name(), seconds=api_keys.LOGIN_SECONDS)
+
+
+def link_with(pages: str, code: str) -> str:
+    return f"{pages}/login?code={code}"
 
 
 def _server_of(url: str) -> str:

@@ -11,14 +11,13 @@ from dibs.cli.commands import Command
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import STATUS_COLOURS, clean, number_of, terminal_columns
-from dibs.errors import Invalid
+from dibs.errors import AgentAtCapacity, Invalid, RateLimited
 from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY, SCHEDULED
-from dibs.rules import attention
+from dibs.rules import attention, claiming, limits
 from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from dibs.model.dashboard import Brief, Held, View
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
 COMMAND = Command(group="history", module="status", summary="show what you hold, what needs you and what is next")
 #: The most lines of each part. With a line for the counts, these are 12.
 LINES = {"you hold": 4, "needs you": 5, "next": 2}
+#: How many items are asked about for the next ones: others hold the resources of those before.
+ASKED_MAX = 20
+#: What keeps an agent from every item.
+LIMITS = frozenset({AgentAtCapacity.code, RateLimited.code})
 #: The statuses that the first line counts, the most important first.
 COUNTED = (PENDING_APPROVAL, FAILED, IN_PROGRESS, READY, BLOCKED, SCHEDULED, PARKED)
 
@@ -59,7 +62,7 @@ def _show(cli: Cli) -> int:
     parts = {
         "you hold": _held(view, who.session),
         "needs you": _needs(view, who.session),
-        "next": _next(view, who.session, _types(cli, who)),
+        "next": _next(cli, view, who),
     }
     if cli.json:
         cli.print_json(_answer(view, who.session, parts))
@@ -119,7 +122,7 @@ def _needs(view: View, session: str | None) -> list[Line]:
     ]
     for need in attention.needs(items, holdings, view.at, view.settings["stale_seconds"]):
         if not _is_own(holdings.get(need.item), session):
-            lines.append((items[need.item], clean(need.why), f"dibs {need.verb} {need.item}"))
+            lines.append((items[need.item], clean(" ".join(need.why.split())), f"dibs {need.verb} {need.item}"))
     return lines
 
 
@@ -131,20 +134,34 @@ def _is_own(held: Held | None, session: str | None) -> bool:
     return held is not None and held.session == session
 
 
-def _next(view: View, session: str | None, types: Iterable[str]) -> list[Line]:
+def _next(cli: Cli, view: View, who: identity.Caller) -> list[Line]:
+    """What `dibs next` would give to the caller, as `why` explains it, the best first."""
     ready = [item for item in view.items if item.status == READY and item.offered_to is None]
-    ready = [item for item in ready if not types or item.type in types]
     # Those that time has made ready come first in a view.
     ready.sort(key=lambda item: (-item.priority, item.created_at))
-    return [(item, item.title, "" if number else "dibs next") for number, item in enumerate(ready)]
+    agents = {seat.id: seat.agent for seat in view.sessions}
+    whose = {"session": who.session} if who.session in agents else {"agent": who.agent or who.program}
+    lines: list[Line] = []
+    for item in _of_agent(cli, ready, agents.get(who.session or "", whose.get("agent")))[:ASKED_MAX]:
+        reasons = cli.board.why(item.id, **whose)
+        if all(reason.claimable for reason in reasons):
+            lines.append((item, item.title, "" if lines else "dibs next"))
+        if len(lines) == LINES["next"] or any(reason.code in LIMITS for reason in reasons):
+            break
+    return lines
 
 
-def _types(cli: Cli, who: identity.Caller) -> Iterable[str]:
-    """The types that the caller's agent takes; none means all, as for a person."""
-    agent = who.agent or who.program
+def _of_agent(cli: Cli, ready: list[Brief], name: str | None) -> list[Brief]:
+    """Those that the agent may take at all, so that `why` is asked about few others."""
+    agent = next((one for one in cli.board.agents() if one.name == name), None) if ready and name else None
     if agent is None:
-        return ()
-    return next((one.types for one in cli.board.agents() if one.name == agent), ())
+        return ready
+    types = claiming.wanted_types(agent, ())
+    return [
+        item
+        for item in ready
+        if (types is None or item.type in types) and limits.may_take(agent, item.action, item.approved)
+    ]
 
 
 def _answer(view: View, session: str | None, parts: dict[str, list[Line]]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from dibs.cli.render import (
     agent_colour,
     clean,
     cut,
-    now_ms,
     number_of,
     terminal_columns,
     width,
@@ -35,13 +34,12 @@ if TYPE_CHECKING:
 SINCE_SECONDS = 4 * 3600.0
 #: How long before the first bar a picture begins, if nothing says since when.
 MARGIN_MS = 1000
-SINCE_SECONDS_MAX = 10 * 365 * 86400.0
 LANES_LIMIT = 40
 #: The most that `window` gives.
 RUNS_MAX = 5000
 #: The width of the picture where there is no terminal, and the least that the bars have.
 PLAIN_COLUMNS = 100
-BARS_MIN, LABEL_MIN = 20, 8
+BARS_MIN, LABEL_MIN = 10, 8
 LANES = ("session", "agent", "item")
 NOTHING = "no run and no refused claim in this time"
 BAR, LIVE, REFUSED = "▇", "▶", "◆"
@@ -61,8 +59,12 @@ MARKS = {
 OTHER = ("·", "ended")
 RANKS = {mark: rank for rank, mark in enumerate((" ", BAR, OTHER[0], "↩", "✓", "»", LIVE, "✗", "!", REFUSED))}
 #: The distances of the times on the axis, in seconds, and the least columns between two of them.
-TICK_SECONDS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000, 31536000)
+TICK_SECONDS = (
+    *(1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200),
+    *(days * 86400 for days in (1, 2, 7, 30, 90, 180, 365)),
+)
 TICK_COLUMNS = 12
+DAY_MS, MONTH_MS = 86_400_000, 2_592_000_000
 
 
 class Bar(Value):
@@ -130,14 +132,20 @@ class Axis:
         fitting = (step for step in TICK_SECONDS if step * self.columns >= TICK_COLUMNS * span)
         step = next(fitting, TICK_SECONDS[-1]) * 1000
         offset = (time.localtime(self.begin / 1000).tm_gmtoff or 0) * 1000
-        form = "%H:%M:%S" if step < 60_000 else "%H:%M" if step < 86_400_000 else "%m-%d"
         text, now = "", "now"
         for instant in range(-(-(self.begin + offset) // step) * step - offset, self.end, step):
-            tick = time.strftime(form, time.localtime(instant / 1000))
+            tick = self._tick(instant, step)
             column = self.column(instant)
             if len(text) <= column and column + len(tick) < self.columns - len(now):
                 text = text.ljust(column) + tick
         return text.ljust(self.columns - len(now)) + now
+
+    def _tick(self, instant: int, step: int) -> str:
+        at = time.localtime(instant / 1000)
+        is_day = step >= DAY_MS or (self.end - self.begin > DAY_MS and at[3:6] == (0, 0, 0))
+        if step >= MONTH_MS:
+            return time.strftime("%Y-%m", at)
+        return time.strftime("%m-%d" if is_day else "%H:%M" if step >= 60_000 else "%H:%M:%S", at)
 
 
 def timeline_options(parser: Parser) -> None:
@@ -153,16 +161,19 @@ def timeline(cli: Cli) -> None:
     args = cli.args
     if args.by not in LANES:
         raise UsageError(f"unknown lanes {args.by!r}; choose one of {', '.join(LANES)}", field="by")
-    seconds, limit = since_seconds(args.since, SINCE_SECONDS), check.limit(args.limit)
-    end = now_ms()
-    begin = end - round(seconds * 1000)
+    limit = check.limit(args.limit)
     whose = {"agent": args.agent, "session": args.session, "project": args.project}
-    window = cli.board.window(from_=begin, **whose, limit=RUNS_MAX)
+    window = cli.board.window(since=SINCE_SECONDS if args.since is None else args.since, **whose, limit=RUNS_MAX)
     if cli.json:
         return cli.print_json(window)
     columns = terminal_columns(sys.stdout) or PLAIN_COLUMNS
     lines, left_off = picture(
-        *(window, begin, end), by=args.by, trims=args.since is None, limit=limit, columns=columns, paint=cli.paint
+        *(window, window.from_at, window.to_at),
+        by=args.by,
+        trims=args.since is None,
+        limit=limit,
+        columns=columns,
+        paint=cli.paint,
     )
     if not lines:
         return cli.notice(NOTHING)
@@ -184,17 +195,11 @@ def picture(
         return [], 0
     if trims:
         begin = max(begin, min(lane.earliest for lane in lanes) - MARGIN_MS)
-    # The clock of the board may be ahead of this machine's.
+    # `dibs top` estimates what time it is on the board.
     end = max(end, *(lane.latest for lane in lanes))
     rows = [row for lane in sorted(lanes, key=lambda lane: -lane.latest) for row in lane.rows()]
     lines = [*_lines(rows[:limit], begin, end, columns, paint), *_legend(window, columns, paint)]
     return lines, max(0, len(rows) - limit)
-
-
-def since_seconds(given: float | None, default: float) -> float:
-    if given is None:
-        return default
-    return check.number(given, "since", low=1, high=SINCE_SECONDS_MAX)
 
 
 def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
@@ -207,7 +212,8 @@ def _lanes(window: Window, by: str, begin: int, now: int) -> list[Lane]:
         return lanes.setdefault(label, Lane(clean(label), None if by == "item" else agent))
 
     for item, _, session, agent, started_at, ended_at, outcome in window.runs:
-        bar = Bar(item=item, agent=agent, start=max(begin, started_at), end=ended_at or now, outcome=outcome)
+        start = max(begin, started_at)
+        bar = Bar(item=item, agent=agent, start=start, end=ended_at or max(start, now), outcome=outcome)
         lane(item, session).bars.append(bar)
     for at, item, session, _ in window.refused:
         lane(item, session).refused.append(at)

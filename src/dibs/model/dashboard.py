@@ -162,8 +162,11 @@ class Paged(Value):
 class Window(Value):
     """The runs that a stretch of time touches, newest first, each as a list: item, token, session, agent, start, end
     (null: live) and outcome; and the claims that were refused in it: when, item, session and code. Times are
-    milliseconds since the epoch. `truncated`: there are more."""
+    milliseconds since the epoch. The stretch begins at `from_at` and ends before `to_at`. `truncated`: there are
+    more."""
 
+    from_at: int
+    to_at: int
     runs: tuple[list[Any], ...]
     refused: tuple[list[Any], ...]
     truncated: bool

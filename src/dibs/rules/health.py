@@ -37,20 +37,16 @@ def _deductions(
     # A session without claims keeps nothing from others by its silence, and a person sends no heartbeats.
     if claims and session.kind != PERSON:
         silent = (now - min(claim.renewed_at for claim in claims)) / 1000
-        text = f"silent for {times.span(silent)}"
-        if silent > settings.orphan_seconds:
-            yield Deduction(code="orphaned", points=ORPHANED, text=text)
-        elif silent > settings.stale_seconds:
-            yield Deduction(code="stale", points=STALE, text=text)
+        if silent > min(settings.stale_seconds, settings.orphan_seconds):
+            code, points = ("orphaned", ORPHANED) if silent > settings.orphan_seconds else ("stale", STALE)
+            yield Deduction(code=code, points=points, text=f"silent for {times.span(silent)}")
     if claims:
         first = min(claims, key=lambda claim: claim.expires_at)
         left = (first.expires_at - now) / 1000
-        text = f"{first.item} expires in {times.span(left)}"
-        if left <= settings.expiring_seconds:
-            yield Deduction(code="expiring", points=EXPIRING, text=text)
-        elif left <= settings.warning_seconds:
-            yield Deduction(code="warning", points=WARNING, text=text)
-    for code, points, kinds in (("lost", LOST, LAPSED), ("failed", FAILED, ("failed",))):
+        if left <= max(settings.expiring_seconds, settings.warning_seconds):
+            code, points = ("expiring", EXPIRING) if left <= settings.expiring_seconds else ("warning", WARNING)
+            yield Deduction(code=code, points=points, text=f"{first.item} expires in {times.span(left)}")
+    for code, points, kinds in (("lost", LOST, LAPSED), ("failed", FAILED, ("failed",))) if outcomes else ():
         count = sum(outcome in kinds for outcome in outcomes)
         if count:
             text = f"{count} of the last {len(outcomes)} runs {'were lost' if code == 'lost' else 'failed'}"

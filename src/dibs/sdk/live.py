@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from time import monotonic
 
+from dibs.errors import Invalid, StoreUnavailable
 from dibs.model.dashboard import VitalChange, Vitals
-from dibs.store.contract import Live
+from dibs.store.contract import REPLACED, Live
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dibs.board import Board
     from dibs.model import Event
@@ -37,25 +38,29 @@ def follow(board: Board, view: View) -> Live:
 
 class _ReadLive(Live):
     def __init__(self, board: Board, view: View) -> None:
-        self._board, self._view = board, view
+        self._board, self._view, self._after = board, view, view.event
+        #: The latest event that is known. A board that has it no more is another one.
+        self._latest: Event | None = None
         self._closed = threading.Event()
 
     def close(self) -> None:
         self._closed.set()
 
     def __iter__(self) -> Iterator[Event | VitalChange]:
-        board, after, known = self._board, self._view.event, _vitals_of(self._view)
+        board, known = self._board, _vitals_of(self._view)
+        self._latest = self._event_of_view()
         vitals_at = monotonic()
         watch = board.watch(sweeps=True)
         is_changed = True
         try:
             while not self._closed.is_set():
                 vitals_due = monotonic() >= vitals_at
-                events = board.events(after=after, limit=PAGE) if is_changed or vitals_due else ()
+                events = self._events() if is_changed or vitals_due else ()
                 yield from events
-                after = events[-1].id if events else after
                 if vitals_due:
                     found = board.store.vitals()
+                    if found.event < self._after:
+                        raise StoreUnavailable(REPLACED, retry_after_seconds=0)
                     yield difference(known, found)
                     known, vitals_at = found, monotonic() + VITALS_SECONDS
                 if len(events) == PAGE:
@@ -65,6 +70,28 @@ class _ReadLive(Live):
                     self._closed.wait(COALESCE_SECONDS)
         finally:
             watch.close()
+
+    def _event_of_view(self) -> Event | None:
+        if not self._view.event:
+            return None
+        try:
+            found = self._board.events(after=self._view.event - 1, limit=1)
+        except Invalid:
+            return None  # it was pruned
+        return found[0] if found and found[0].id == self._view.event else None
+
+    def _events(self) -> Sequence[Event]:
+        """The events after the latest one that is known, which is read with them."""
+        latest = self._latest
+        if latest is None:
+            events: Sequence[Event] = self._board.events(after=self._after, limit=PAGE)
+        else:
+            first, *events = self._board.events(after=latest.id - 1, limit=PAGE + 1) or (None,)
+            if first is None or (first.id, first.item, first.at) != (latest.id, latest.item, latest.at):
+                raise StoreUnavailable(REPLACED, retry_after_seconds=0)
+        if events:
+            self._latest, self._after = events[-1], events[-1].id
+        return events
 
 
 def difference(before: Vitals, after: Vitals) -> VitalChange:

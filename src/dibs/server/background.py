@@ -46,9 +46,10 @@ class Running(Value):
     pid: int
 
 
-def ensure(url: str, idle_seconds: float = IDLE_SECONDS) -> Running:
-    """The server of the board at this absolute URL. It is started unless it runs, and answers."""
-    path = _record_path(url)
+def ensure(url: str, code: str, idle_seconds: float = IDLE_SECONDS) -> Running:
+    """The server of the board at this absolute URL. It is started unless it runs, and answers a login code of the
+    board."""
+    path = record_path(url)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
@@ -59,7 +60,7 @@ def ensure(url: str, idle_seconds: float = IDLE_SECONDS) -> Running:
             finally:
                 os.close(lock)
         found = _read(path)
-        if found is not None and _answers(found):
+        if found is not None and _answers(found, code):
             return found
         time.sleep(POLL_SECONDS)
     raise StoreUnavailable("the background server of this board does not answer; end it with: dibs open --stop")
@@ -68,7 +69,7 @@ def ensure(url: str, idle_seconds: float = IDLE_SECONDS) -> Running:
 def stop(url: str) -> bool:
     """End the server of the board at this absolute URL, and sign out the browsers that a killed one has left; return
     whether there was one."""
-    was_running = _end(_record_path(url))
+    was_running = _end(record_path(url))
     with connect(url) as board:
         sign_out_browsers(board, browser_mark())
     return was_running
@@ -134,7 +135,7 @@ def board_file(url: str) -> tuple[str, int] | None:
     return None if file is None else (os.path.realpath(file), os.stat(file).st_ino)
 
 
-def _record_path(url: str) -> str:
+def record_path(url: str) -> str:
     """A path for each board and for each machine or container: they may share a home folder, and each has a loopback
     of its own."""
     machine = owner.namespace() or os.uname().nodename
@@ -207,15 +208,16 @@ def _read(path: str) -> Running | None:
         return None
 
 
-def _answers(server: Running) -> bool:
-    """Also a request, so that the server does not end before its next one."""
+def _answers(server: Running, code: str) -> bool:
+    """Also a use of the server, so that it does not end before a browser comes. At this address a code is not used
+    up."""
     from http.client import HTTPConnection, HTTPException
 
     host, _, port = server.url.rpartition("/")[2].rpartition(":")
     connection = HTTPConnection(host, int(port), timeout=ANSWER_SECONDS)
     try:
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == 200
+        connection.request("GET", f"/login?code={code}")
+        return connection.getresponse().status == 303
     except (OSError, HTTPException):
         return False
     finally:

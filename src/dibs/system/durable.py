@@ -38,6 +38,12 @@ class NewFile:
                     pass
 
 
+def require_new(path: str) -> None:
+    """Check that `NewFile` can write this file: its errors are raised now, and nothing is left."""
+    new = NewFile(path)
+    os.unlink(new.__enter__())
+
+
 class TemporaryFolder:
     """A new folder, removed with the files in it and in the folders `inner` (innermost first). If anything else is in
     it, the folder stays: nothing is removed as a tree."""

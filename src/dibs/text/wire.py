@@ -12,31 +12,39 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     V = TypeVar("V", bound=Value)
+    Fields = tuple[tuple[str, frozenset[type], Callable[[object, str], Any]], ...]
 
 #: Fields that hold a caller's own JSON, which is passed on as it is.
 OPAQUE = frozenset({"payload", "meta", "links", "cost"})
 #: Types that are JSON as they are.
 _PLAIN: frozenset[type] = frozenset({str, bool, type(None)})
-#: For each class of values, the types that are JSON as they are in each of its fields.
-_PLAIN_TYPES: dict[type[Value], dict[str, frozenset[type]]] = {}
+#: For each class of values, its fields: the name, the types that are JSON as they are there, what encodes the others.
+_FIELDS: dict[type[Value], Fields] = {}
 
 
 def encode(value: object, name: str = "") -> Any:
     """A value, a collection of values or plain data, as data that `json.dumps` takes."""
+    # The order is by how often a view has each kind: it has tens of thousands of fields.
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is int:
         return times.iso(value) if is_instant(name) else value  # type: ignore[arg-type]
+    if not value and kind is tuple:
+        return []
+    if kind is float:
+        is_whole = value.is_integer() and not name.endswith("_rate") and name not in OPAQUE  # type: ignore[attr-defined]
+        return int(value) if is_whole else value  # type: ignore[call-overload]
     if isinstance(value, Value):
-        # Most fields are plain, and a view has 50,000 of them: a call for each would take twice the time.
-        own, fields = value.__dict__, _PLAIN_TYPES.get(type(value)) or _plain_types(type(value))
+        # Most fields are plain: a call for each would take twice the time.
+        own, fields = value.__dict__, _FIELDS.get(type(value)) or _fields(type(value))
         return {
-            field: inner if type(inner := own[field]) in plain else encode(inner, field)
-            for field, plain in fields.items()
+            field: inner if type(inner := own[field]) in plain else encode_field(inner, field)
+            for field, plain, encode_field in fields
         }
     if name in OPAQUE:
         return value
@@ -44,14 +52,18 @@ def encode(value: object, name: str = "") -> Any:
         return {key: encode(inner, key) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [inner if type(inner) in _PLAIN else encode(inner, name) for inner in value]
-    if kind is float and value.is_integer() and not name.endswith("_rate"):  # type: ignore[attr-defined]
-        return int(value)  # type: ignore[call-overload]
     return value
 
 
-def _plain_types(kind: type[Value]) -> dict[str, frozenset[type]]:
-    found = _PLAIN_TYPES[kind] = {name: _PLAIN if is_instant(name) else _PLAIN | {int} for name in kind._fields}
+def _fields(kind: type[Value]) -> Fields:
+    found = _FIELDS[kind] = tuple(
+        (name, _PLAIN, _instant) if is_instant(name) else (name, _PLAIN | {int}, encode) for name in kind._fields
+    )
     return found
+
+
+def _instant(value: object, name: str) -> Any:
+    return times.iso(value) if type(value) is int else encode(value, name)
 
 
 def decode(kind: type[V], data: dict[str, Any], *, lenient: bool = False) -> V:

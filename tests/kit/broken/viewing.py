@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from dibs.model import STATUSES
 from dibs.model.dashboard import Bulk
 from tests.kit.broken.mistake import Mistake, caught_by
@@ -165,6 +167,14 @@ class WindowHasOnlyWhatBeganInIt(Mistake):
 class WindowForgetsExpiry(ForgetfulReads):
     def forget(self, state: State) -> State:
         return state if state.claim is None else state.replace(claim=state.claim.replace(expires_at=NEVER))
+
+
+@caught_by("timeline", "test_the_length_of_a_stretch_counts_back_from_the_clock_of_the_board")
+class CountsBackOnTheClockOfTheCaller(Mistake):
+    def window(self, *, since: float | None = None, **asked: Any) -> Window:
+        if since is not None:
+            asked["from_"] = round((time.time() - since) * 1000)
+        return self.inner.window(**asked)
 
 
 @caught_by("timeline", "test_a_window_says_that_it_was_cut")

@@ -48,17 +48,9 @@ class Member:
     """One session, and what it does next."""
 
     def __init__(self, board: Board, agent: str, host: str, number: int, chance: random.Random, pace: float) -> None:
-        self.board, self.agent, self.chance, self.pace = board, agent, chance, pace
-        self.context = chance.uniform(5, 60)
-        kind = "cli" if number % 3 == 0 else "autonomous"
-        self.session = board.start_session(
-            agent,
-            id=_new_id(agent),
-            kind=kind,
-            host=host,
-            owner_pid=os.getpid(),
-            meta={"context_percent": round(self.context)},
-        ).id
+        self.board, self.agent, self.host, self.chance, self.pace = board, agent, host, chance, pace
+        self.kind = "cli" if number % 3 == 0 else "autonomous"
+        self._start_session()
         self.grant: Grant | None = None
         self.until = 0.0
         self.is_queued = False
@@ -76,8 +68,19 @@ class Member:
             self.grant, self.is_queued = None, False
             _say(f"{'late' if lost else 'refused'} {refusal.facts.get('item', '-')} {self.agent} {refusal.code}")
             if isinstance(refusal, SessionNotFound):
-                self.session = self.board.start_session(self.agent, id=_new_id(self.agent), owner_pid=os.getpid()).id
+                self._start_session()
             return self._seconds(REST_SECONDS)
+
+    def _start_session(self) -> None:
+        self.context = self.chance.uniform(5, 60)
+        self.session = self.board.start_session(
+            self.agent,
+            id=_new_id(self.agent),
+            kind=self.kind,
+            host=self.host,
+            owner_pid=os.getpid(),
+            meta={"context_percent": round(self.context)},
+        ).id
 
     def _take(self) -> float:
         luck = self.chance.random()

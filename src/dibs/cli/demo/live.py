@@ -2,7 +2,8 @@
 
 The sessions are those of a few processes (`crowd`), some over HTTP and some on the file. This process is their
 environment: it adds work, kills one process and starts it again, stops another one until its claims have expired, and
-answers drafts, but leaves the latest ones to you. A run of less than two minutes is faster, so that all of it happens.
+answers drafts, but leaves the latest ones to you. Whatever you do on the dashboard meanwhile is part of it. A run of
+less than two minutes is faster, so that all of it happens.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from dibs.cli.demo.story import NOT_SHOWN, held_twice
 from dibs.cli.render import number_of
 from dibs.errors import DibsError, StoreUnusable
 from dibs.maintenance.doctor import examine
-from dibs.model import BLOCKED, FAILED, PENDING_APPROVAL, READY
+from dibs.model import BLOCKED, DEFAULT_TYPE, FAILED, PENDING_APPROVAL, READY
+from dibs.rules.fencing import LAPSED
+from dibs.rules.lost_runs import REVOKED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
     from dibs.model import Item, Run
+
+    #: A run, by its item and its token.
+    Held = tuple[str, int]
 
 #: A run of this length or longer has the pace of people and models.
 FULL_SECONDS = 120.0
@@ -102,16 +108,33 @@ def _settings(ttl: float) -> str:
 
 def _open(cli: Cli, board: Board, screen: Screen, url: str, file: str) -> None:
     _, link = server.login_link(board, url)
-    is_opened = dashboard.opens(link)
     if cli.json:
+        is_opened = dashboard.opens(link)
         cli.print_json({"opened": is_opened, "url": url, "login": None if is_opened else link})
         sys.stdout.flush()
         return
-    screen.line(f"  {'opened ' + url if is_opened else link}")
     # The note of the server, with the name of its pages, is in the folder too.
     command = f"XDG_STATE_HOME={os.path.dirname(file)} dibs key link --store {file}"
+
+    def tell() -> None:
+        screen.line(f"  {'opened ' + url if dashboard.opens(link) else link}")
+
+    if dashboard.has_display():
+        # Half a minute may pass before it is known that no browser comes.
+        threading.Thread(target=tell, daemon=True).start()
+    else:
+        tell()
     screen.line(screen.paint(f"  another link: {command}", "dim"))
     screen.line("")
+
+
+def _items(held: set[Held]) -> str:
+    return ", ".join(sorted(item for item, _ in held))
+
+
+def _by_you(ends: list[str | None]) -> str:
+    count = sum(end in REVOKED for end in ends)
+    return f" (you ended {count})" if count else ""
 
 
 class Live:
@@ -120,9 +143,9 @@ class Live:
         self.chance = random.Random()
         self._added = 0
         self._latest: str | None = None
-        #: The sessions of killed processes, and of stopped ones whose claims have expired.
-        self.killed: set[str] = set()
-        self.stopped: set[str] = set()
+        #: What killed processes held, and how stopped ones lost what they held.
+        self.killed: set[Held] = set()
+        self.lost: dict[Held, str] = {}
         self._stores: dict[str, str] = {}
         self._agents: dict[str, list[str]] = {}
         self._crowds: dict[str, subprocess.Popen[str]] = {}
@@ -135,7 +158,7 @@ class Live:
         if url is None:
             raise StoreUnusable(f"the server did not start: {answer['error']}")
         for name in AGENTS:
-            self.board.set_agent(name, types=list(TYPES))
+            self.board.set_agent(name, types=[*TYPES, DEFAULT_TYPE])
         self.board.set_agent(MAILER, types=[LETTER], sensitive_actions=["send"])
         self.board.set_agent(SENDER, types=[LETTER], allowed_actions=["send"], sensitive_actions=["send"])
         self.board.add("The staging environment", id=WANTED, type="environment", project="shop", priority=10)
@@ -167,7 +190,7 @@ class Live:
     @property
     def _is_told(self) -> bool:
         """Whether a crash and a stall have happened."""
-        return bool(self.killed and self.stopped)
+        return bool(self.killed and self.lost)
 
     def check(self) -> None:
         """Print what happened, and check it against the board."""
@@ -176,24 +199,26 @@ class Live:
         runs: dict[str, list[Run]] = {}
         for run in sorted(self.board.runs(limit=check.LIST_MAX), key=lambda run: run.token):
             runs.setdefault(run.item, []).append(run)
-        every = [run for of_item in runs.values() for run in of_item]
-        killed = [run for run in every if run.session in self.killed]
-        lost = {(run.session, run.outcome) for run in every}
-        done, drafts = (sum(run.outcome == outcome for run in every) for outcome in ("done", "submitted"))
+        outcomes = {(run.item, run.token): run.outcome for of_item in runs.values() for run in of_item}
+        done, drafts, revoked = (
+            sum(outcome in wanted for outcome in outcomes.values()) for wanted in ({"done"}, {"submitted"}, REVOKED)
+        )
         checks = {
-            f"{done} runs done, {drafts} drafts written": done > 0,
-            f"no item was held twice at a time in {len(every)} runs": not held_twice(runs),
+            f"{number_of(done, 'run')} done, {number_of(drafts, 'draft')} written": done + revoked > 0,
+            f"no item was held twice at a time in {len(outcomes)} runs": not held_twice(runs),
             "replaying the history of every item gives its state": not [
                 finding for finding in examine(self.board) if not finding.late
             ],
         }
         if self.killed:
-            came_back = sum(run.outcome == "owner_died" for run in killed)
-            sentence = f"{number_of(came_back, 'claim')} of killed processes came back, and none was left behind"
-            checks[sentence] = came_back > 0 and all(run.ended_at is not None for run in killed)
-        if self.stopped:
-            sentence = f"the claims of {number_of(len(self.stopped), 'stopped session')} expired"
-            checks[sentence] = all((session, "expired") in lost for session in self.stopped)
+            ends = [outcomes[run] for run in self.killed if run in outcomes]
+            sentence = f"{number_of(ends.count('owner_died'), 'claim')} of killed processes came back{_by_you(ends)}"
+            checks[f"{sentence}, and none was left behind"] = None not in ends
+        if self.lost:
+            known = {run: outcomes[run] for run in self.lost if run in outcomes}
+            ends = list(known.values())
+            sentence = f"{number_of(ends.count('expired'), 'claim')} of stopped sessions expired{_by_you(ends)}"
+            checks[f"{sentence}, and late results changed nothing"] = known.items() <= self.lost.items()
         for sentence, holds in checks.items():
             self.screen.check(sentence, holds)
 
@@ -220,14 +245,14 @@ class Live:
     def _crashes(self) -> Iterator[float]:
         yield self.pace * CRASH_AT
         while True:
-            sessions, held = self._stop("spot-1")
+            held = self._stop("spot-1")
             if not held:
                 self._crowds["spot-1"].send_signal(signal.SIGCONT)
                 yield self.pace
                 continue
             self.processes.kill(self._crowds["spot-1"])
-            self.killed |= sessions
-            self.screen.act("spot-1", "SIGKILL", f"kill -9, holding {', '.join(sorted(held))}", "red")
+            self.killed |= held
+            self.screen.act("spot-1", "SIGKILL", f"kill -9, holding {_items(held)}", "red")
             yield self.pace * RESTART_AFTER
             self._start_crowd("spot-1")
             self.screen.act("spot-1", "started", "again, with new sessions", "green")
@@ -236,12 +261,12 @@ class Live:
     def _stalls(self) -> Iterator[float]:
         yield self.pace * STALL_AT
         while True:
-            sessions, held = self._stop("laptop")
+            held = self._stop("laptop")
             if held:
-                self.screen.act("laptop", "SIGSTOP", f"stopped, holding {', '.join(sorted(held))}", "red")
-                while self._holding(sessions):
+                self.screen.act("laptop", "SIGSTOP", f"stopped, holding {_items(held)}", "red")
+                while held & self._holding():
                     yield self.pace
-                self.stopped |= sessions
+                self.lost |= self._lost(held)
                 yield self.pace * RESTART_AFTER
                 self.screen.act("laptop", "SIGCONT", "continues: too late", "yellow")
             self._crowds["laptop"].send_signal(signal.SIGCONT)
@@ -259,14 +284,20 @@ class Live:
         self._hellos[host] = threading.Event()
         threading.Thread(target=self._listen, args=(host, crowd), daemon=True).start()
 
-    def _stop(self, host: str) -> tuple[set[str], set[str]]:
-        """Stop the process; return its sessions, and what they hold."""
+    def _stop(self, host: str) -> set[Held]:
+        """Stop the process; return what its sessions hold."""
         self._crowds[host].send_signal(signal.SIGSTOP)
-        sessions = {view.session.id for view in self.board.sessions() if view.session.host == host}
-        return sessions, self._holding(sessions)
+        return self._holding({view.session.id for view in self.board.sessions() if view.session.host == host})
 
-    def _holding(self, sessions: set[str]) -> set[str]:
-        return {one.item.id for one in self.board.who() if one.claim is not None and one.claim.session in sessions}
+    def _holding(self, sessions: set[str] | None = None) -> set[Held]:
+        claims = [one.claim for one in self.board.who() if one.claim is not None]
+        return {(claim.item, claim.token) for claim in claims if sessions is None or claim.session in sessions}
+
+    def _lost(self, held: set[Held]) -> dict[Held, str]:
+        """How these runs were lost, without those that a request which was under way has ended all the same."""
+        runs = [run for item in {item for item, _ in held} for run in self.board.get(item).runs]
+        ends = {(run.item, run.token): run.outcome for run in runs if (run.item, run.token) in held}
+        return {run: outcome for run, outcome in ends.items() if outcome in LAPSED | REVOKED}
 
     def _listen(self, host: str, crowd: subprocess.Popen[str]) -> None:
         assert crowd.stdout is not None
@@ -281,7 +312,10 @@ class Live:
     # Work
 
     def _supply(self, count: int) -> None:
-        self.board.add_many([self._new_item() for _ in range(count)])
+        try:
+            self.board.add_many([self._new_item() for _ in range(count)])
+        except DibsError:
+            self._latest = None  # you added an item with one of these ids; the next ones have other numbers
 
     def _new_item(self) -> dict[str, Any]:
         self._added += 1

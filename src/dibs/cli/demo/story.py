@@ -69,13 +69,24 @@ def show(cli: Cli, record: str | None) -> int:
 
 def _record(screen: Screen, path: str) -> None:
     try:
-        # Begun before the story, so that a file that cannot be written is refused at once.
-        with durable.NewFile(path) as half:
-            _tell(screen)
-            with open(half, "w", encoding="utf-8") as file:
-                file.write(svg.render(screen.recording))
+        _require_new(path)
+        _tell(screen)
+        with durable.NewFile(path) as half, open(half, "w", encoding="utf-8") as file:
+            file.write(svg.render(screen.recording))
     except FileExistsError as error:
         raise Invalid(f"{path} exists; remove it, or choose another name", field="record") from error
+
+
+def _require_new(path: str) -> None:
+    """Refuse a file that cannot be written, before the story."""
+    if not path:
+        raise Invalid("the file of the recording has no name; write --record demo.svg", field="record")
+    try:
+        durable.require_new(path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written: {error.strerror}; choose another file", field="record") from error
 
 
 def _tell(screen: Screen) -> None:

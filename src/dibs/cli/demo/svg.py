@@ -2,7 +2,8 @@
 
 There is no script in it. All lines are there from the beginning: a cover in the colour of the background lies over
 those that are not printed yet, and one CSS animation moves the cover, another one the text. Without them, for readers
-who prefer reduced motion, the last screen is shown.
+who prefer reduced motion, the last screen is shown. A browser may not tell an `<img>` of that preference; the address
+of the picture with `#still` is that of the last screen, too.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ COLOURS = {
 }
 STYLES = ("dim", "red", "green", "yellow", "blue", "magenta", "cyan")
 TITLE = "dibs demo"
+STILL = "still"
 ABOUT = (
     "A fleet of worker processes on one board: two claim the same item, one is killed, one is stopped and comes back"
     " too late, one drafts what a person approves. Every statement at the end was checked against the board."
@@ -53,7 +55,8 @@ def render(recording: Sequence[tuple[float, str]]) -> str:
     width, height = screen_width + 2 * MARGIN, screen_height + 2 * MARGIN
     texts = "\n".join(_text(line, number) for number, line in enumerate(lines) if line)
     return f"""\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">
+<svg xmlns="http://www.w3.org/2000/svg" id="{STILL}" role="img"
+ viewBox="0 0 {width} {height}" width="{width}" height="{height}">
 <title>{TITLE}</title>
 <desc>{_escaped(ABOUT)}</desc>
 <style>
@@ -93,6 +96,7 @@ def _style(recording: Sequence[tuple[float, str]]) -> str:
             f".lines{{animation:scroll {total:.2f}s step-end infinite}}",
             f".cover{{animation:cover {total:.2f}s step-end infinite}}",
             "}",
+            f"#{STILL}:target .lines,#{STILL}:target .cover{{animation:none}}",
             _keyframes("scroll", scroll, total),
             _keyframes("cover", cover, total),
         ]

@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 from dibs import location
 from dibs.board import default_url
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
+from dibs.cli.render import clean
 from dibs.errors import Invalid
 
 NEEDS_TEXTUAL = "dibs top needs Textual; install it with: pip install 'calldibs[top]'"
-EVENTS_SHOWN = 100
-EVENTS_BYTES = 1_000_000
 
 
 def top_options(parser: Parser) -> None:
     parser.actor()
 
 
-def top(cli: Cli) -> None:
+def top(cli: Cli) -> int:
     if cli.json:
         raise UsageError("dibs top draws a screen; for JSON, use dibs who, dibs list or dibs events", field="json")
     try:
         from dibs.cli.top.app import TopApp
+        from dibs.cli.top.feed import read
     except ModuleNotFoundError as error:
         if error.name not in ("textual", "rich"):
             raise
@@ -36,10 +37,18 @@ def top(cli: Cli) -> None:
         raise UsageError("dibs top needs a terminal; dibs who and dibs events --follow print lines", field="terminal")
     if cli.args.no_color:
         os.environ["NO_COLOR"] = "1"
-    board = cli.board
-    view = board.view()
-    events = board.events(newest=True, limit=EVENTS_SHOWN, bytes_max=EVENTS_BYTES)
-    TopApp(board, view, events, name=_name(cli), args=cli.args).run()
+    app = TopApp(cli.board, read(cli.board), name=_name(cli), args=cli.args)
+    app.run()
+    if app.crash is not None:
+        sys.stderr.write(f"dibs: {_described(app.crash)}\n")
+    return app.return_code or 0
+
+
+def _described(crash: BaseException) -> str:
+    """One line: what went wrong, and where."""
+    last = traceback.extract_tb(crash.__traceback__)[-1]
+    what = f"{type(crash).__name__}: {clean(str(crash))}"
+    return f"dibs top ended because of a bug: {what} ({os.path.basename(last.filename)}:{last.lineno})"
 
 
 def _name(cli: Cli) -> str:

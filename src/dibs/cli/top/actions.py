@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dibs.errors import DibsError
 from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY, ROLES, SCHEDULED
 from dibs.value import Value
 from dibs.verbs import BY_NAME
@@ -23,7 +24,8 @@ ALL_OPEN = (PENDING_APPROVAL, BLOCKED, SCHEDULED, READY, IN_PROGRESS, PARKED)
 
 
 class Action(Value):
-    """`asks` is the parameter that the person has to fill in, `reads` are those that say what was read."""
+    """`asks` is the parameter that the person has to fill in, `reads` are those that say what was read; without them,
+    the verb is called by `bulk`."""
 
     key: str
     verb: str
@@ -47,6 +49,12 @@ class Action(Value):
 
     def call(self, board: Board, read: Detail, answer: str) -> None:
         """Call the verb on exactly what was read: what changed meanwhile is refused."""
+        if not self.reads:
+            # The verb alone takes no revision.
+            refused = board.bulk(self.verb, items=[{"id": read.item.id, "revision": read.item.revision}]).refused
+            if refused:
+                raise DibsError(refused[0].detail)
+            return
         known = {"revision": read.item.revision, "token": token_of(read)}
         given = {name: known[name] for name in self.reads if known[name] is not None}
         asked = {} if self.asks is None else {self.asks: answer}

@@ -6,6 +6,7 @@ News are applied as they come, and drawn at most twice a second; the bars follow
 from __future__ import annotations
 
 import asyncio
+import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,12 +15,13 @@ from textual.app import App
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
+from textual.worker import WorkerFailed
 
-from dibs.cli.render import clean, number_of
+from dibs.cli.render import clean
 from dibs.cli.top import actions, attention, calls, lines
+from dibs.cli.top.acting import Acting
 from dibs.cli.top.charts import Chart, Metrics, Timeline
 from dibs.cli.top.detail import DetailPane
-from dibs.cli.top.dialogs import Confirm, ConfirmAll, NewItem
 from dibs.cli.top.keys import Keyboard
 from dibs.cli.top.lines import TextLine
 from dibs.cli.top.panes import Approvals, Events, Flight, Needs, Queue, Sessions
@@ -30,7 +32,7 @@ from dibs.cli.top.views import QUEUE_COLUMNS, VIEWS, WALL, arrangement
 from dibs.errors import DibsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import TypeVar
 
     from textual import events
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
     from dibs.cli.parser import Args
     from dibs.cli.top.actions import Action
     from dibs.cli.top.calls import ReadItem
-    from dibs.model import Detail, Event
-    from dibs.model.dashboard import Brief, View
+    from dibs.cli.top.feed import Whole
+    from dibs.model.dashboard import Brief
 
     T = TypeVar("T")
 
@@ -54,24 +56,27 @@ FIND_SECONDS = 5
 READ_SECONDS = 0.25
 
 
-class TopApp(Keyboard, App[None]):
+class TopApp(Keyboard, Acting, App[None]):
     TITLE = "dibs top"
     CSS_PATH = "top.tcss"
     ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-low"), (24, "-high")]
     BINDINGS: ClassVar = [
         Binding("ctrl+c", "quit", show=False, priority=True),
-        Binding("ctrl+z", "suspend_process", show=False),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
 
-    def __init__(self, board: Board, view: View, events: Iterable[Event], *, name: str, args: Args) -> None:
+    def __init__(self, board: Board, known: Whole, *, name: str, args: Args) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.board, self._args, self._board_name = board, args, name
-        self.state = BoardState(view)
-        self.state.remember(events)
-        self._updates = Updates(self, board, self.state, view, self._on_news)
+        self.state = BoardState(known.view)
+        self.state.remember(known.events)
+        self._updates = Updates(self, board, self.state, known.view, self._on_news)
         self.place = self._before_wall = "now"
         self.is_paused = False
+        #: The error that ended the app.
+        self.crash: BaseException | None = None
         self._is_due = False
         self._seconds = 0
         self._notice = Text()
@@ -103,6 +108,8 @@ class TopApp(Keyboard, App[None]):
 
     def on_mount(self) -> None:
         self.filter_line.display = False
+        if not self.is_headless:
+            self._handle_signals()
         self.go("now")
         self._updates.start()
         self.set_interval(CLOCK_SECONDS, self._on_second)
@@ -149,9 +156,13 @@ class TopApp(Keyboard, App[None]):
 
     # Drawing
 
-    def _on_news(self, items: set[str]) -> None:
-        if self.detail.read is not None and self.detail.read.detail.item.id in items:
+    def _on_news(self, items: set[str] | None) -> None:
+        """`items` are those that news were about; None: all of them."""
+        if self.detail.read is not None and (items is None or self.detail.read.detail.item.id in items):
             self._read_soon(self.detail.read.detail.item.id)
+        if items is None and self.queue.page is not None:
+            find: Callable[[], Any] = self.find_pages
+            self.run_worker(find, exclusive=True, group="page")
         if not self._is_due:
             self._is_due = True
             self.set_timer(DRAW_SECONDS, self._on_due)
@@ -163,6 +174,7 @@ class TopApp(Keyboard, App[None]):
     def _on_second(self) -> None:
         """Nothing tells that a session fell silent, so the lists are found again now and then."""
         self._seconds += 1
+        self._updates.notice_silence()
         self._draw(read=self._seconds % FIND_SECONDS == 0)
         if self.chart is not None and self.chart.is_due and not self.is_paused and not self.is_away:
             self._draw_chart()
@@ -280,12 +292,12 @@ class TopApp(Keyboard, App[None]):
 
     async def show_item(self, item: str | None) -> None:
         """Read an item and show it beside the lists, or on the whole screen."""
-        found = None if item is None else await self._read_item(item)
+        found = None if item is None else await self.read_item(item)
         if item is None or found is not None:
             self.detail.show(found, max(20, self.detail.size.width - 2))
             self._draw_lines()
 
-    async def _read_item(self, item: str) -> ReadItem | None:
+    async def read_item(self, item: str) -> ReadItem | None:
         columns = (self.detail.size.width or self.size.width) - 2
         return await self._ask(calls.read_item, calls.Printer(self._args, self.board, max(20, columns)), item)
 
@@ -319,53 +331,24 @@ class TopApp(Keyboard, App[None]):
                 self.queue.page = found
                 self.queue.find_again()
 
-    # Acting
-
-    async def act(self, action: Action, item: str) -> None:
-        """Read the item, unless it is on the screen, ask whether to do it, and do it to exactly what was read."""
-        shown = self.detail.read if self.detail.display else None
-        found = shown if shown is not None and shown.detail.item.id == item else await self._read_item(item)
-        if found is None:
-            return
-        if not action.fits(found.detail.item):
-            self.say(f"{item} is {found.detail.item.status.replace('_', ' ')} now; nothing was changed", "yellow")
-            return
-        answer = await self.push_screen_wait(Confirm(action, found.detail))
-        if answer is not None:
-            await self._carry_out(action, found.detail, answer)
-
-    async def act_on_all(self, action: Action, chosen: list[Brief]) -> None:
-        """Ask whether to do it to the items that it fits, and do it to those that are still as they were shown."""
-        items = [item for item in chosen if action.fits(item)]
-        if await self.push_screen_wait(ConfirmAll(action, items, len(chosen) - len(items))) is None:
-            return
-        try:
-            found = await asyncio.to_thread(action.call_all, self.board, items)
-        except DibsError as error:
-            self.say(f"refused: {error.message}", "bold red")
-            return
-        self.current.deselect()
-        text = f"{action.label}: {number_of(len(found.done), 'item')}"
-        if not found.refused:
-            self.say(text, "green")
-        else:
-            first = found.refused[0]
-            self.say(f"{text}; {len(found.refused):,} refused, first {first.item}: {first.detail}", "bold red")
-
-    async def add(self) -> None:
-        title = await self.push_screen_wait(NewItem())
-        added = None if title is None else await self._ask(self.board.add, title)
-        if added is not None:
-            self.say(f"added {added.item.id}", "green")
-
-    async def _carry_out(self, action: Action, read: Detail, answer: str) -> None:
-        try:
-            await asyncio.to_thread(action.call, self.board, read, answer)
-        except DibsError as error:
-            self.say(f"refused: {error.message}", "bold red")
-        else:
-            self.say(f"{read.item.id}: {action.label}", "green")
-
     @property
     def is_away(self) -> bool:
         return self._updates.away is not None
+
+    # The end
+
+    def _handle_signals(self) -> None:
+        """Give the terminal back when the process is ended, and draw all of the screen when it is continued."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+
+    def _handle_exception(self, error: Exception) -> None:
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        self.crash = self.crash or cause
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """End without Textual's traceback, which shows the values of variables: one may be a key."""
+        self._close_messages_no_wait()

@@ -43,6 +43,7 @@ KEYS = (
     (".  w", "pause the screen; wall display"),
     ("?  q", "this help; quit"),
 )
+SCROLLS = {"j": 1, "down": 1, "k": -1, "up": -1, "pagedown": 5, "pageup": -5}
 #: How many of the selected items a question names.
 ITEMS_NAMED = 5
 QUESTIONS = {"comment": "What should be different?", "reason": "Why?"}
@@ -153,9 +154,13 @@ class Help(ModalScreen[None]):
             text.append(f"{keys:<20}", style="bold").append(f" {meaning}\n")
         with Vertical(id="dialog"):
             yield Static(Text("Keys, as on the dashboard (dibs open)", style="bold"))
-            yield Static(text)
-            yield Static(Text("Any key closes this", style="dim"))
+            with VerticalScroll(id="keys"):
+                yield Static(text)
+            yield Static(Text("j and k move, any other key closes this", style="dim"))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        self.dismiss(None)
+        if event.key in SCROLLS:
+            self.query_one("#keys").scroll_relative(y=SCROLLS[event.key], animate=False)
+        else:
+            self.dismiss(None)

@@ -1,4 +1,4 @@
-"""Follows the board in a thread, reads it again after it was away, and hands over what it hears."""
+"""Follows the board in a thread, reads it again after it was away or replaced, and hands over what it hears."""
 
 from __future__ import annotations
 
@@ -10,6 +10,23 @@ from dibs.sdk import live
 from dibs.sdk.retries import delay_seconds
 from dibs.value import Value
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from dibs.board import Board
+    from dibs.model import Event
+    from dibs.model.dashboard import View, VitalChange
+    from dibs.sdk.live import Live
+
+    News: TypeAlias = "Event | VitalChange | Whole | Away"
+
+EVENTS_SHOWN = 100
+EVENTS_BYTES = 1_000_000
+RETRY_SECONDS_MAX = 2.0
+#: How long quitting waits for a read of the board: a server that hangs is not waited for.
+JOIN_SECONDS = 1.0
+
 
 class Away(Value):
     """The board cannot be read now."""
@@ -17,23 +34,20 @@ class Away(Value):
     why: str
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+class Whole(Value):
+    """The board as it is now, and its latest events, oldest first. Nothing that was known before counts any more."""
 
-    from dibs.board import Board
-    from dibs.model import Event
-    from dibs.model.dashboard import View, VitalChange
-    from dibs.sdk.live import Live
+    view: View
+    events: Sequence[Event]
 
-    News = Event | VitalChange | View | Away
 
-RETRY_SECONDS_MAX = 2.0
-#: How long quitting waits for a read of the board: a server that hangs is not waited for.
-JOIN_SECONDS = 1.0
+def read(board: Board) -> Whole:
+    view = board.view()
+    return Whole(view=view, events=board.events(newest=True, limit=EVENTS_SHOWN, bytes_max=EVENTS_BYTES))
 
 
 class Feed:
-    """`deliver` is called in the thread of the feed, with a view after each time that the board was away."""
+    """`deliver` is called in the thread of the feed, with all of the board after each time that it was away."""
 
     def __init__(self, board: Board, view: View, deliver: Callable[[News], None]) -> None:
         self._board, self._view, self._deliver = board, view, deliver
@@ -75,11 +89,12 @@ class Feed:
 
     def _read(self) -> bool:
         try:
-            self._view = self._board.view()
+            found = read(self._board)
         except DibsError as error:
             self._tell(Away(why=error.message))
             return False
-        self._tell(self._view)
+        self._view = found.view
+        self._tell(found)
         return True
 
     def _tell(self, news: News) -> None:

@@ -128,14 +128,20 @@ def _act(app: Any, key: str) -> None:
     chosen = app.selection
     if chosen and key not in actions.BULK_KEYS:
         app.say("r, p and c act on a selection; Esc deselects", "yellow")
-    elif action is None or item is None:
+    elif action is None or item is None or not _can_change(app):
         return
-    elif app.is_away:
-        app.say(AWAY, "bold red")
     elif chosen:
         app.run_worker(partial(app.act_on_all, action, chosen), exclusive=True, group="act")
     else:
         app.run_worker(partial(app.act, action, item), exclusive=True, group="act")
+
+
+def _can_change(app: Any) -> bool:
+    if app.is_away:
+        app.say(AWAY, "bold red")
+    elif app.waits_for is not None:
+        app.say(f"the board has not answered yet: {app.waits_for}", "yellow")
+    return not app.is_away and app.waits_for is None
 
 
 def _select(how: str) -> Any:
@@ -151,9 +157,7 @@ def _select(how: str) -> Any:
 def _add(app: Any) -> None:
     if not actions.may("add", app.state.me["role"]):
         return
-    if app.is_away:
-        app.say(AWAY, "bold red")
-    else:
+    if _can_change(app):
         app.run_worker(app.add, exclusive=True, group="act")
 
 

@@ -89,9 +89,12 @@ def lamp(*, away_since: int | None, why: str, paused: bool, columns: int) -> Tex
 
 
 def foot(actions: list[Action], about: str | None, columns: int, moves: Sequence[str]) -> Text:
-    """What the keys do to what they are about, an item or a selection, and how to move on."""
+    """What the keys do to what they are about, an item or a selection, and how to move on. Of the actions, the last
+    ones are left off where there is no room."""
     text = Text(no_wrap=True)
     for action in actions:
+        if text.cell_len + len(f" {action.key} {action.label} ") + len(moves[-1]) + 2 > columns:
+            break
         text.append(f" {action.key}", style="bold").append(f" {action.label} ")
     last = next((one for one in moves if text.cell_len + len(one) + 2 <= columns), "")
     room = columns - text.cell_len - len(last) - 4

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from dibs.cli.event_lines import KINDS, details
-from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, agent_colour, clock
+from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, agent_colour
 from dibs.cli.top import attention
 from dibs.cli.top.attention import short
 from dibs.cli.top.rows import HATCH, Column, Rows, bar
@@ -27,6 +28,7 @@ MARK_COLOURS = {
 RANKS = ("magenta", "yellow", "yellow", "red")
 #: The last ten runs of a session in signs: done, failed, lost, anything else.
 SIGNS = {"done": "✓", "submitted": "✓", "failed": "✕", "expired": "✕", "owner_died": "✕", None: "·"}
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 GONE: Cell = ("", "dim")
 
 
@@ -61,7 +63,7 @@ class Flight(Rows):
         Column(title="item", columns=13, grows=2),
         Column(title="session", columns=7, grows=1),
         Column(title="agent", columns=8, grows=1, least=100),
-        Column(title="left", columns=BAR_COLUMNS),
+        Column(title="left", columns=BAR_COLUMNS, least=52),
         Column(title="", columns=7, right=True),
         Column(title="", columns=8),
         Column(title="note", columns=8, grows=4, least=62),
@@ -224,7 +226,7 @@ class Events(Rows):
         Column(title="at", columns=8),
         Column(title="item", columns=14, grows=2),
         Column(title="what", columns=12),
-        Column(title="who", columns=9, grows=1),
+        Column(title="who", columns=9, grows=1, least=50),
         Column(title="words", columns=8, grows=4, least=56),
     )
 
@@ -245,7 +247,7 @@ class Events(Rows):
             return (GONE,) * 5
         what = event.kind.replace("_", " ")
         return (
-            *((clock(event.at), "dim"), (event.item, "bold"), (what, KINDS.get(event.kind, ""))),
+            *((clock_or_day(event.at), "dim"), (event.item, "bold"), (what, KINDS.get(event.kind, ""))),
             *((event.session or event.actor, "dim"), (details(event)[1], "")),
         )
 
@@ -259,6 +261,15 @@ def lease_of(state: BoardState, held: Held) -> tuple[str, str, str]:
     if state.is_away:
         shown = "".join(HATCH if one != " " else " " for one in shown)
     return shown, clock_left(seconds), attention.mark(state, held) if seconds > 0 else "overdue"
+
+
+def clock_or_day(at: int) -> str:
+    """An instant in local time, in eight columns: 14:05:11, of another day Nov 15, of another year Nov 2025."""
+    then, today = time.localtime(at / 1000), time.localtime()
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M:%S", then)
+    day = f"{then.tm_mday:>2}" if then.tm_year == today.tm_year else f"{then.tm_year}"
+    return f"{MONTHS[then.tm_mon - 1]} {day}"
 
 
 def clock_left(seconds: float) -> str:

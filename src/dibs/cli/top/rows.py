@@ -280,4 +280,5 @@ def bar(share: float, columns: int) -> str:
 
 @cache
 def style_of(name: str) -> Style:
-    return Style.parse(name) if name else Style.null()
+    """A style by the names that the other commands use."""
+    return Style.parse(name.replace("bright ", "bright_")) if name else Style.null()

@@ -215,6 +215,8 @@ _VALUES: dict[str, Value] = {
         STATS,
         _VIEW,
         dashboard.Window(
+            from_at=_AT,
+            to_at=_NOW,
             runs=([_RUN.item, _RUN.token, _RUN.session, _RUN.agent, _RUN.started_at, _RUN.ended_at, _RUN.outcome],),
             refused=([_NOW, CLAIM.item, _OTHER.id, REFUSAL.code],),
             truncated=False,

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REFUSED = 400
+#: Answers a valid code alone without a refusal.
+LOGIN_PATH = "/login"
 #: How often it is checked that the board is there.
 LOOK_SECONDS = 2.0
 
 
 class IdleStop:
-    """Calls `stop` after `seconds` without a stream or a request, and when the board is gone. A refused request does
-    not count: a page that was signed out, or a program that scans ports, does not keep the server alive."""
+    """Calls `stop` after `seconds` without a stream or a request, and when the board is gone. Only requests with a
+    valid key, cookie or login code count: a page that was signed out, or another program on the machine, does not keep
+    the server alive."""
 
     def __init__(
         self, app: ASGIApp, seconds: float, stop: Callable[[], None], is_gone: Callable[[], bool] = lambda: False
@@ -33,7 +36,7 @@ class IdleStop:
 
         async def send_and_count(message: Message) -> None:
             nonlocal counts
-            if message["type"] == "http.response.start" and message["status"] < REFUSED:
+            if message["type"] == "http.response.start" and _is_use(scope, message["status"]):
                 counts = True
                 self._answering += 1
                 self._stop_timer()
@@ -60,3 +63,7 @@ class IdleStop:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_use(scope: Scope, status: int) -> bool:
+    return "caller" in scope.get("state", {}) or (scope["path"] == LOGIN_PATH and status < REFUSED)

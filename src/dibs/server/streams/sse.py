@@ -34,6 +34,7 @@ MEDIA_TYPE = "text/event-stream"
 RETRY_MILLISECONDS = 1000
 #: How long a client that does not read can delay the server's stop.
 STOP_SECONDS = 2.0
+KEEP_ALIVE_SECONDS_MIN, KEEP_ALIVE_SECONDS_MAX = 1, 60
 FILTERS_MAX = 50
 CURSOR_DIGITS_MAX = 16
 #: After a wake-up, further events within this time are sent together: many small pages would slow down verbs.
@@ -52,9 +53,11 @@ class Streams:
 
     def __init__(self, service: Service) -> None:
         self.feed, self._open_requests, self._options = service.feed, service.open_requests, service.streaming
+        self.keep_alive_seconds = service.streaming.keep_alive_seconds
         self._all: set[Stream] = set()
         self._threads = ThreadPoolExecutor(READ_THREADS, "stream")
         self._timer: asyncio.TimerHandle | None = None
+        self._ticks_in_seconds = 0.0
         self._wake_timer: asyncio.TimerHandle | None = None
         self._woken_at = 0.0
         self._pages, self._projects = EventPages(service.board), ProjectCache(service.board)
@@ -70,7 +73,7 @@ class Streams:
         self._pages.readers += 1
         if stream.filter.brief:
             self.vitals.add_listener()
-        if self._timer is None:
+        if self._timer is None or self._tick_seconds() < self._ticks_in_seconds:
             self._start_timer()
         try:
             with self._open_requests.tracked(stream.request):
@@ -116,17 +119,22 @@ class Streams:
         self._pages.forget()
 
     def _start_timer(self) -> None:
-        seconds = min(self._options.keep_alive_seconds, self._options.stalled_seconds) / TICKS
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ticks_in_seconds = self._tick_seconds()
+        self._timer = asyncio.get_running_loop().call_later(self._ticks_in_seconds, self._on_timer)
+
+    def _tick_seconds(self) -> float:
+        return min(self._options.stalled_seconds, *(stream.keep_alive_seconds for stream in self._all)) / TICKS
 
     def _on_timer(self) -> None:
         self._timer = None
         if not self._all:
             return
         self._abort_stalled(self._options.stalled_seconds)
-        quiet_since = _now() - self._options.keep_alive_seconds
+        now = _now()
         for stream in self._all:
-            if stream.sent_at <= quiet_since and stream.stalled_at is None:
+            if stream.sent_at <= now - stream.keep_alive_seconds and stream.stalled_at is None:
                 stream.needs_keep_alive = True
                 stream.wakeup.set()
         self._start_timer()
@@ -145,12 +153,19 @@ class Stream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, streams: Streams, cursor: int, filter: EventFilter, open_request: Callable[[Refuse], OpenRequest]
+        self,
+        streams: Streams,
+        cursor: int,
+        filter: EventFilter,
+        open_request: Callable[[Refuse], OpenRequest],
+        keep_alive_seconds: float | None = None,
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._streams, self._cursor, self.filter = streams, cursor, filter
         self._vitals_seen = 0
+        self._opening = opening_frame(cursor, keep_alive_seconds)
+        self.keep_alive_seconds = keep_alive_seconds or streams.keep_alive_seconds
         self.wakeup = asyncio.Event()
         self.needs_keep_alive = False
         self.sent_at = _now()
@@ -168,7 +183,7 @@ class Stream(Response):
         listening = asyncio.ensure_future(self._await_disconnect(receive))
         try:
             with self._streams.opened(self):
-                await self._send_chunk(opening_frame(self._cursor))
+                await self._send_chunk(self._opening)
                 await self._send_events()
                 await self._end()
         finally:
@@ -255,9 +270,10 @@ def routes(service: Service) -> APIRouter:
         after: Annotated[int | None, Query(ge=0)] = None,
         messages: bool = False,
         brief: bool = False,
+        keep_alive: Annotated[float | None, Query(ge=KEEP_ALIVE_SECONDS_MIN, le=KEEP_ALIVE_SECONDS_MAX)] = None,
     ) -> Response:
         """With `brief`, events come without bodies and drafts, and between them `vitals`: what changes without an
-        event."""
+        event. With `keep_alive`, a stream without news sends a comment after so many seconds."""
         if messages and brief:
             raise Invalid("choose messages or brief, not both", field="brief")
         cursor = cursor_of(request.headers.get("last-event-id"), after)
@@ -266,7 +282,7 @@ def routes(service: Service) -> APIRouter:
             await service.run(lambda: service.board.events(after=cursor, limit=1))
         start = service.feed.newest if cursor is None else cursor
         wanted = EventFilter(project, item, session, messages, brief)
-        return Stream(streams, start, wanted, lambda refuse: service.open_request(quota, request, refuse))
+        return Stream(streams, start, wanted, lambda refuse: service.open_request(quota, request, refuse), keep_alive)
 
     return router
 
@@ -283,8 +299,10 @@ def cursor_of(last_event_id: str | None, after: int | None) -> int | None:
 # Frames beside events. Each carries the cursor, because a filter may have sent no event for a long time.
 
 
-def opening_frame(cursor: int) -> bytes:
-    return b"retry: %d\nid: %d\n\n" % (RETRY_MILLISECONDS, cursor)
+def opening_frame(cursor: int, keep_alive_seconds: float | None = None) -> bytes:
+    """Says in a field of its own that keep-alives come as often as the client asked."""
+    asked = b"" if keep_alive_seconds is None else b"keep-alive: %g\n" % keep_alive_seconds
+    return b"retry: %d\n%bid: %d\n\n" % (RETRY_MILLISECONDS, asked, cursor)
 
 
 def keep_alive_frame(cursor: int) -> bytes:

@@ -91,12 +91,17 @@ class Watch(ABC):
     def close(self) -> None: ...
 
 
+#: The message of the `STORE_UNAVAILABLE` that ends a `Live`.
+REPLACED = "the board was replaced; read it again"
+
+
 class Live(ABC):
     """What happens on a board, as it comes. One thread iterates."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Event | VitalChange]:
-        """Ends after `close`, or by an error: the store is unavailable, or refuses."""
+        """Ends after `close`, or by an error: the store is unavailable, or refuses, or the board was restored or
+        replaced since the view (`STORE_UNAVAILABLE`); then read the view again."""
 
     @abstractmethod
     def close(self) -> None:

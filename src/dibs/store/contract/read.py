@@ -96,14 +96,16 @@ class ReadVerbs(ABC):
         *,
         from_: int | None = None,
         to: int | None = None,
+        since: float | None = None,
         agent: str | None = None,
         session: str | None = None,
         project: str | None = None,
         limit: int,
     ) -> Window:
         """The runs that a stretch of time touches, newest first, and the claims that were refused in it; by default the
-        last hour. Runs that began before it are found if they are live, or among the 5,000 that began last before
-        it; of a stretch with more than 100,000 runs, the latest are searched."""
+        last hour. Without `to` the stretch ends now; `since` is its length in seconds, in place of `from_`. Runs that
+        began before it are found if they are live, or among the 5,000 that began last before it; of a stretch with more
+        than 100,000 runs, the latest are searched."""
 
     @abstractmethod
     def series(
@@ -111,14 +113,15 @@ class ReadVerbs(ABC):
         *,
         from_: int | None = None,
         to: int | None = None,
+        since: float | None = None,
         step: float | None = None,
         project: str | None = None,
         agent: str | None = None,
     ) -> Series:
-        """Figures over time, of what was recorded; by default the last four hours in 100 steps. `agent` chooses claims
-        and runs, not the depth. The latest 200,000 events are read. `cost` sums, by name, the numbers in the costs of
-        the runs that ended in each step: numbers up to 10**15, of the ten names of up to 64 characters that the most of
-        these runs have."""
+        """Figures over time, of what was recorded; by default the last four hours in 100 steps. The stretch is given as
+        for `window`. `agent` chooses claims and runs, not the depth. The latest 200,000 events are read. `cost` sums,
+        by name, the numbers in the costs of the runs that ended in each step: numbers up to 10**15, of the ten names of
+        up to 64 characters that the most of these runs have."""
 
     @abstractmethod
     def pulse(self) -> Pulse:

@@ -83,10 +83,14 @@ WHERE (:item::text IS NULL OR item = :item) AND (:agent::text IS NULL OR agent =
 ORDER BY id DESC LIMIT :limit
 
 -- An item in progress has a claim.
--- name: in_progress
-SELECT c.item, s.kind, s.parent
-FROM dibs.claims c JOIN dibs.items i ON i.id = c.item LEFT JOIN dibs.sessions s ON s.id = c.session
-ORDER BY c.agent, c.claimed_at, i.seq
+-- name: items_in_progress
+SELECT @item
+FROM dibs.items JOIN (SELECT item AS held, agent AS holder, claimed_at AS since_at FROM dibs.claims) AS c ON held = id
+ORDER BY holder, since_at, seq
+
+-- name: holders
+SELECT @claim, kind, parent
+FROM (SELECT c.*, s.kind, s.parent FROM dibs.claims c LEFT JOIN dibs.sessions s ON s.id = c.session) AS held
 
 -- name: live_soft_claims
 SELECT @soft_claim FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
@@ -124,11 +128,17 @@ WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_nam
 SELECT id FROM dibs.sessions
 WHERE parent = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json))) AND ended_at IS NULL ORDER BY id
 
--- name: ready_depth
-SELECT project, type, priority, count(*) FROM @live_items WHERE status = 'ready'
-GROUP BY project, type, priority ORDER BY priority DESC, project, type
-
 -- In two parts, because the index of ready items leaves out offered ones.
+-- name: ready_depth
+SELECT project, type, priority, count(*)
+FROM (
+    SELECT project, type, priority FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL
+    UNION ALL
+    SELECT project, type, priority FROM dibs.items
+    WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
+) AS ready
+GROUP BY project, type, priority
+
 -- name: ready_by_type
 SELECT type, level, count(*), sum(count(*)) OVER ()::bigint
 FROM (
@@ -305,22 +315,26 @@ WHERE a.at >= :from AND a.at < :to
 ORDER BY a.id DESC LIMIT :limit
 
 -- Items in progress are counted by their claims, in a small table, unless they are those of a project.
--- name: unended_by_status
+-- name: unended_but_ready
 SELECT status, count(*) FROM (
     SELECT status FROM dibs.items
     WHERE status IN ('pending_approval', 'blocked', 'parked') AND (:project::text IS NULL OR project = :project)
     UNION ALL SELECT status FROM dibs.items
               WHERE status = 'scheduled' AND (:project::text IS NULL OR project = :project)
-    UNION ALL SELECT status FROM dibs.items
-              WHERE status = 'ready' AND offered_to IS NULL AND (:project::text IS NULL OR project = :project)
-    UNION ALL SELECT status FROM dibs.items
-              WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
-                AND (:project::text IS NULL OR project = :project)
     UNION ALL SELECT 'in_progress' FROM dibs.claims WHERE :project::text IS NULL
     UNION ALL SELECT i.status FROM dibs.claims c JOIN dibs.items i ON i.id = c.item
               WHERE i.status = 'in_progress' AND i.project = :project
 ) AS unended
 GROUP BY status
+
+-- name: unended_by_status
+SELECT status, count FROM (@@unended_but_ready) AS others
+UNION ALL SELECT 'ready', count(*) FROM (
+    SELECT FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL AND (:project::text IS NULL OR project = :project)
+    UNION ALL SELECT FROM dibs.items
+              WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
+                AND (:project::text IS NULL OR project = :project)
+) AS ready
 
 -- name: events_in_series
 SELECT (e.at - :from) / :step, e.kind, count(*)

@@ -6,6 +6,8 @@ ended items.
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from dibs.model import (
     BLOCKED,
     ENDED,
@@ -69,10 +71,12 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
     projected = projection.of_board(t, find_dead)
     counts = stats.by_status(t, projected)
     queues = live_queues(t, projected)
-    items = _briefs(t, projected, queues)
+    items = _briefs(t, projected, queues, counts)
     unended = sum(item.status not in ENDED for item in items)
     holdings = tuple(_holdings(t, projected, queues))
-    sessions = seats(t, projected, [rows.session(row) for row in t.all("seats", limit=SEATS_MAX)])
+    holdings_left_off = stats.live_claims(t, projected) - len(holdings)
+    seated = map(rows.session, t.all("seats", limit=SEATS_MAX))
+    sessions = seats(t, projected, seated, None if holdings_left_off else holdings)
     return View(
         event=min(until, latest_event(t)),
         at=t.now,
@@ -83,7 +87,7 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
         holdings=holdings,
         sessions=sessions,
         left_off=sum(count for status, count in counts.items() if status not in ENDED) - unended,
-        holdings_left_off=stats.live_claims(t, projected) - len(holdings),
+        holdings_left_off=holdings_left_off,
         sessions_left_off=stats.live_sessions(t, projected) - len(sessions),
     )
 
@@ -112,6 +116,13 @@ def latest_event(t: Transaction) -> int:
 def brief(item: Item) -> Brief:
     fields = item.as_dict()
     return Brief(**{name: fields[name] for name in Brief._fields if name in fields})
+
+
+def brief_of_row(row: rows.Row) -> Brief:
+    fields = {**Brief._defaults, **dict(zip(Brief._fields, row, strict=False))}
+    fields["labels"], fields["depends_on"] = rows.names(fields["labels"]), rows.names(fields["depends_on"])
+    fields["needs_approval"], fields["approved"] = bool(fields["needs_approval"]), bool(fields["approved"])
+    return Brief.of(fields)
 
 
 def live_queues(t: Transaction, projected: Projection) -> Queues:
@@ -158,26 +169,34 @@ def _reasons(t: Transaction, projected: Projection, failed: list[str]) -> dict[s
     return found
 
 
-def seats(t: Transaction, projected: Projection, sessions: Iterable[Session]) -> tuple[Seat, ...]:
+def seats(
+    t: Transaction, projected: Projection, sessions: Iterable[Session], holdings: Iterable[Held] | None = None
+) -> tuple[Seat, ...]:
+    """`holdings`: all live claims, if they are known."""
     live = [session for session in sessions if session.id not in projected.dead]
     ids = json_text.dumps([session.id for session in live])
-    claims: dict[str, list[Claim]] = {}
-    for row in t.all("claims_of_sessions", sessions=ids):
-        claim = rows.claim(row)
-        if fencing.live(claim, t.now):
-            claims.setdefault(claim.session, []).append(claim)
+    found: Iterable[Claim | Held]
+    if holdings is None:
+        stored = map(rows.claim, t.all("claims_of_sessions", sessions=ids))
+        found = [claim for claim in stored if fencing.live(claim, t.now)]
+    else:
+        found = sorted(holdings, key=lambda claim: (claim.claimed_at, claim.item))
+    claims: dict[str, list[Claim | Held]] = {}
+    for claim in found:
+        claims.setdefault(claim.session, []).append(claim)
     runs: dict[str, list[PastRun]] = {}
-    found = t.all("runs_of_sessions", sessions=ids, limit=RUNS_COUNTED)
-    for session, item, token, started_at, ended_at, outcome in found:
+    for session, item, token, started_at, ended_at, outcome in t.all(
+        "runs_of_sessions", sessions=ids, limit=RUNS_COUNTED
+    ):
         state = projected.states.get(item)
         if state is not None and state.run is not None and state.run.token == token:
             ended_at, outcome = state.run.ended_at, state.run.outcome
-        run = PastRun(item=item, outcome=outcome, started_at=started_at, ended_at=ended_at)
-        runs.setdefault(session, []).append(run)
+        run = {"item": item, "outcome": outcome, "started_at": started_at, "ended_at": ended_at}
+        runs.setdefault(session, []).append(PastRun.of(run))
     return tuple(_seat(t, session, claims.get(session.id, []), runs.get(session.id, [])) for session in live)
 
 
-def _seat(t: Transaction, session: Session, claims: list[Claim], runs: list[PastRun]) -> Seat:
+def _seat(t: Transaction, session: Session, claims: list[Claim | Held], runs: list[PastRun]) -> Seat:
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     score, reasons = health.score(t.now, session, claims, outcomes, t.settings)
     return Seat(
@@ -196,34 +215,36 @@ def _seat(t: Transaction, session: Session, claims: list[Claim], runs: list[Past
     )
 
 
-def _briefs(t: Transaction, projected: Projection, queues: Queues) -> list[Brief]:
+def _briefs(t: Transaction, projected: Projection, queues: Queues, counts: dict[str, int]) -> list[Brief]:
     """The items of a view, the most important first."""
     found: dict[str, Brief] = {}
     outdated = projected.states
 
-    def take(briefs: Iterator[Brief], most: int) -> None:
-        for one in briefs:
-            if most <= 0 or len(found) >= ITEMS_MAX:
-                return
-            if one.id not in found:
-                found[one.id] = one
-                most -= 1
+    def take(briefs: Iterable[Brief], most: int) -> None:
+        new = (one for one in briefs if one.id not in found)
+        for one in islice(new, min(most, ITEMS_MAX - len(found))):
+            found[one.id] = one
 
-    def of_status(status: str, most: int) -> Iterator[Brief]:
-        yield from (brief(state.item) for state in outdated.values() if state.item.status == status)
-        yield from stored("briefs_of_status", status=status, limit=most + len(outdated))
+    def take_status(status: str, most: int = ITEMS_MAX) -> None:
+        most = min(most, ITEMS_MAX - len(found))
+        known = sum(one.status == status for one in found.values()) if most and counts[status] else 0
+        if most and counts[status] > known:
+            projected_ones = (brief(state.item) for state in outdated.values() if state.item.status == status)
+            # Those that are known come first again.
+            limit = known + most + len(outdated)
+            take(chain(projected_ones, stored("briefs_of_status", status=status, limit=limit)), most)
 
     def stored(statement: str, **parameters: Any) -> Iterator[Brief]:
-        return (rows.brief(row) for row in t.all(statement, **parameters) if row[0] not in outdated)
+        return (brief_of_row(row) for row in t.all(statement, **parameters) if row[0] not in outdated)
 
-    take(of_status(PENDING_APPROVAL, APPROVALS_MAX), APPROVALS_MAX)
-    take(of_status(FAILED, FAILED_MAX), FAILED_MAX)
-    take(stored("briefs_in_dead_ends", limit=DEAD_ENDS_MAX), DEAD_ENDS_MAX)
-    take(of_status(IN_PROGRESS, ITEMS_MAX), ITEMS_MAX)
+    take_status(PENDING_APPROVAL, APPROVALS_MAX)
+    take_status(FAILED, FAILED_MAX)
+    if counts[BLOCKED]:
+        take(stored("briefs_in_dead_ends", limit=DEAD_ENDS_MAX), DEAD_ENDS_MAX)
+    take_status(IN_PROGRESS)
     take(stored("briefs_ended", searched=EVENTS_SEARCHED, limit=ENDED_MAX), ENDED_MAX)
     for status in (PENDING_APPROVAL, READY, SCHEDULED, BLOCKED, PARKED):
-        # Those that were taken above come first again.
-        take(of_status(status, ITEMS_MAX), ITEMS_MAX)
+        take_status(status)
     return with_details(t, projected, found.values(), queues)
 
 
@@ -234,7 +255,7 @@ def _holdings(t: Transaction, projected: Projection, queues: Queues) -> Iterator
         state = projected.states.get(claim.item)
         if state is None or state.claim is not None:
             yield Held(
-                **{name: value for name, value in claim.as_dict().items() if name in Held._fields},
+                **claim.as_dict(),
                 kind=kind,
                 health=fencing.health(claim, t.now, t.settings),
                 note=None if note is None else Remark(at=noted_at, note=note),

@@ -123,7 +123,8 @@ def _with_words(t: Transaction, words: set[str]) -> list[str]:
 
 
 def _briefs(t: Transaction, projected: Projection, ids: list[str]) -> tuple[Any, ...]:
-    found = {row[0]: rows.brief(row) for row in t.all("briefs_by_id", items=json_text.dumps(ids))} if ids else {}
+    stored = t.all("briefs_by_id", items=json_text.dumps(ids)) if ids else ()
+    found = {row[0]: overview.brief_of_row(row) for row in stored}
     for id in found.keys() & projected.states.keys():
         found[id] = overview.brief(projected.states[id].item)
     queues = overview.live_queues(t, projected)

@@ -8,13 +8,13 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
-    from typing import Any
+    from collections.abc import Container, Iterable
+    from typing import Any, TypeVar
 
-    from dibs.model.dashboard import Brief
     from dibs.store.sql.transaction import Transaction
 
     Row = tuple[Any, ...]
+    T = TypeVar("T")
 
 #: What most fields are: to ask for the type costs a third of a call.
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -32,22 +32,11 @@ def item(row: Row) -> Item:
         fields[name] = names(fields[name])
     for name in ("needs_approval", "approved"):
         fields[name] = bool(fields[name])
-    return Item(**fields)
-
-
-def brief(row: Row) -> Brief:
-    from dibs.model.dashboard import Brief
-
-    fields = {**Brief._defaults, **dict(zip(Brief._fields, row, strict=False))}
-    for name in ("labels", "depends_on"):
-        fields[name] = names(fields[name])
-    for name in ("needs_approval", "approved"):
-        fields[name] = bool(fields[name])
-    return Brief.of(fields)
+    return Item.of(fields)
 
 
 def claim(row: Row) -> Claim:
-    return Claim(**dict(zip(Claim._fields, row, strict=True)))
+    return Claim.of(dict(zip(Claim._fields, row, strict=True)))
 
 
 def run(row: Row) -> Run:
@@ -137,6 +126,13 @@ def until_size(
     return found, False
 
 
+def grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
+    found: dict[str, list[T]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: tuple(values) for key, values in found.items()}
+
+
 def _column(field: Any) -> Any:
     if isinstance(field, dict | list | tuple):
         return dumps(field)
@@ -144,4 +140,4 @@ def _column(field: Any) -> Any:
 
 
 def names(text: str) -> tuple[str, ...]:
-    return tuple(loads(text))
+    return () if text == "[]" else tuple(loads(text))

@@ -38,11 +38,12 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
         outcomes[run.outcome or ""] += 1
         duration += (run.ended_at or run.started_at) - run.started_at
     claims, ended = sum(outcomes.values()), outcomes["done"] + outcomes["failed"]
+    depth = _ready_depth(t, projected)
     # The board has one counter for all agents; the refusals that it keeps name their agents.
     conflicts = (t.scalar("conflicts") if agent is None else t.scalar("conflicts_of_agent", agent=agent)) or 0
     return Stats(
-        items=by_status(t, projected),
-        ready=_ready_depth(t, projected),
+        items=by_status(t, projected, ready=sum(group["count"] for group in depth)),
+        ready=depth,
         active_claims=live_claims(t, projected, agent),
         waiters=_waiters(t, projected, agent),
         live_sessions=live_sessions(t, projected, agent),
@@ -56,14 +57,15 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
     )
 
 
-def by_status(t: Transaction, projected: Projection) -> dict[str, int]:
-    """How many items have each status."""
-    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(t.all("unended_by_status", project=None)))
+def by_status(t: Transaction, projected: Projection, ready: int | None = None) -> dict[str, int]:
+    """How many items have each status. `ready`: how many are ready, if that is known."""
+    unended = t.all("unended_by_status" if ready is None else "unended_but_ready", project=None)
+    statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(unended))
     statuses.update(figures.ended_items(t))
     for before, after in projected.changes():
         statuses[before.item.status] -= 1
         statuses[after.item.status] += 1
-    return dict(statuses)
+    return dict(statuses) if ready is None else {**statuses, READY: ready}
 
 
 def pulse(t: Transaction, find_dead: FindDead) -> Pulse:

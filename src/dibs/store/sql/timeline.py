@@ -49,12 +49,13 @@ def window(
     *,
     from_: int | None = None,
     to: int | None = None,
+    since: float | None = None,
     agent: str | None = None,
     session: str | None = None,
     project: str | None = None,
     limit: int,
 ) -> Window:
-    begin, end = _stretch(t, from_, to, WINDOW_SECONDS)
+    begin, end = _stretch(t, from_, to, since or WINDOW_SECONDS)
     projected = projection.of_board(t, find_dead)
     last = _first_since(t, "run", end)
     first = max(_first_since(t, "run", begin) - RUNS_BEFORE, last - RUNS_SEARCHED)
@@ -73,6 +74,8 @@ def window(
             runs.append([item, token, its_session, its_agent, started_at, ended_at, outcome])
     refused = t.all("refused_in_window", **chosen, **{"from": begin, "to": end}, limit=limit + 1)
     return Window(
+        from_at=begin,
+        to_at=end,
         runs=tuple(runs[:limit]),
         refused=tuple(list(row) for row in refused[:limit]),
         truncated=len(runs) > limit or len(refused) > limit or first == last - RUNS_SEARCHED > 0,
@@ -84,11 +87,12 @@ def series(
     *,
     from_: int | None = None,
     to: int | None = None,
+    since: float | None = None,
     step: float | None = None,
     project: str | None = None,
     agent: str | None = None,
 ) -> Series:
-    begin, end = _stretch(t, from_, to, SERIES_SECONDS)
+    begin, end = _stretch(t, from_, to, since or SERIES_SECONDS)
     step_ms = -(-(end - begin) // DEFAULT_POINTS) if step is None else round(step * 1000)
     points = -(-(end - begin) // step_ms)
     if points > POINTS_MAX:
@@ -122,9 +126,9 @@ def series(
     )
 
 
-def _stretch(t: Transaction, from_: int | None, to: int | None, default_seconds: int) -> tuple[int, int]:
+def _stretch(t: Transaction, from_: int | None, to: int | None, seconds: float) -> tuple[int, int]:
     end = t.now + 1 if to is None else to  # an end is not part of its stretch, and now is
-    begin = end - default_seconds * 1000 if from_ is None else from_
+    begin = end - round(seconds * 1000) if from_ is None else from_
     if begin >= end:
         raise Invalid("from must be before to, which is now unless given", field="from")
     return begin, end

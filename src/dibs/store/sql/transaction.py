@@ -139,25 +139,25 @@ class Transaction(ABC):
 
     def states(self, items: Iterable[str]) -> dict[str, State]:
         """The states of many items, in a fixed number of statements and without locks."""
-        found = self.claimed(items)
-        runs = dict(self._each_of(rows.run, "latest_runs", found))
-        blockers: dict[str, list[Blocker]] = {}
-        for item, needs, status in self.all("blockers_of_items", items=json_text.dumps(list(found))) if found else ():
-            blockers.setdefault(item, []).append(blocker(needs, status))
-        return {
-            id: state.replace(run=runs.get(id), blockers=tuple(blockers.get(id, ()))) for id, state in found.items()
-        }
-
-    def claimed(self, items: Iterable[str]) -> dict[str, State]:
-        """`states` with claims and tickets alone."""
         found = dict(self._each_of(rows.item, "items_by_id", items))
         claims = dict(self._each_of(rows.claim, "claims_of_items", found))
-        tickets: dict[str, list[Ticket]] = {}
-        for item, ticket in self._each_of(rows.ticket, "open_tickets_of_items", found):
-            tickets.setdefault(item, []).append(ticket)
+        runs = dict(self._each_of(rows.run, "latest_runs", found))
+        tickets = self.open_tickets(found)
+        blockers = rows.grouped(self._each_of(lambda row: blocker(*row[1:]), "blockers_of_items", found))
         return {
-            id: State(item=item, claim=claims.get(id), tickets=tuple(tickets.get(id, ()))) for id, item in found.items()
+            id: State(
+                item=item,
+                claim=claims.get(id),
+                run=runs.get(id),
+                blockers=blockers.get(id, ()),
+                tickets=tickets.get(id, ()),
+            )
+            for id, item in found.items()
         }
+
+    def open_tickets(self, items: Iterable[str]) -> dict[str, tuple[Ticket, ...]]:
+        """The open tickets of each of these items that has any, in order."""
+        return rows.grouped(self._each_of(rows.ticket, "open_tickets_of_items", items))
 
     def _each_of(
         self, make: Callable[[tuple[Any, ...]], T], statement: str, items: Iterable[str]

@@ -7,6 +7,7 @@ from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Session, SessionView
 from dibs.rules import fencing, queueing
 from dibs.rules.claiming import Claimant, skips
+from dibs.rules.decision import State
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
 from dibs.store.sql.ticket_verbs import latest_ticket
@@ -138,13 +139,19 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
 
 def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
     projected = projection.of_board(t, find_dead)
-    holders = {item: (kind, parent) for item, kind, parent in t.all("in_progress")}
-    # The state of an item that is not outdated needs neither its runs nor its dependencies.
-    found = {**t.claimed(holders.keys() - projected.states.keys()), **projected.states}
-    states = [found[item] for item in holders if item in found]
-    hard = [_holding(t, state, *holders[state.item.id]) for state in states if state.item.status == IN_PROGRESS]
-    claims = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
-    soft = [_soft_holding(t, claim) for claim in claims if claim.session not in projected.dead]
+    claims = {row[0]: (rows.claim(tuple(row)), kind, parent) for *row, kind, parent in t.all("holders")}
+    items = [rows.item(row) for row in t.all("items_in_progress")]
+    tickets = t.open_tickets(item.id for item in items)
+    hard = []
+    for item in items:
+        claim, kind, parent = claims.get(item.id, (None, None, None))
+        # The state of an item that is not outdated needs neither its run nor its dependencies.
+        stored = State(item=item, claim=claim, tickets=tickets.get(item.id, ()))
+        state = projected.states.get(item.id, stored)
+        if state.item.status == IN_PROGRESS:
+            hard.append(_holding(t, state, kind, parent))
+    softly = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
+    soft = [_soft_holding(t, claim) for claim in softly if claim.session not in projected.dead]
     return (*hard, *soft)
 
 

@@ -91,13 +91,15 @@ FROM activity
 WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
--- name: in_progress
-SELECT items.id, sessions.kind, sessions.parent
-FROM items
-LEFT JOIN claims ON claims.item = items.id
-LEFT JOIN sessions ON sessions.id = claims.session
-WHERE items.status = 'in_progress'
-ORDER BY claims.item IS NULL, claims.agent, claims.claimed_at, items.seq
+-- name: items_in_progress
+SELECT @item
+FROM items LEFT JOIN (SELECT item AS held, agent AS holder, claimed_at AS since_at FROM claims) ON held = id
+WHERE status = 'in_progress'
+ORDER BY held IS NULL, holder, since_at, seq
+
+-- name: holders
+SELECT @claim, kind, parent
+FROM (SELECT claims.*, sessions.kind, sessions.parent FROM claims LEFT JOIN sessions ON sessions.id = claims.session)
 
 -- name: live_soft_claims
 SELECT @soft_claim FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
@@ -138,7 +140,7 @@ WHERE parent IN (SELECT value FROM json_each(:sessions)) AND ended_at IS NULL OR
 
 -- name: ready_depth
 SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
-GROUP BY project, type, priority ORDER BY priority DESC, project, type
+GROUP BY project, type, priority
 
 -- name: ready_by_type
 SELECT type, max(0, min(10, priority)) AS level, count(*), sum(count(*)) OVER ()
@@ -296,6 +298,11 @@ WHERE a.at >= :from AND a.at < :to
   AND (:agent IS NULL OR a.agent = :agent) AND (:session IS NULL OR a.session = :session)
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = a.item AND i.project = :project))
 ORDER BY a.id DESC LIMIT :limit
+
+-- name: unended_but_ready
+SELECT status, count(*) FROM items
+WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'in_progress', 'parked')
+  AND (:project IS NULL OR project = :project) GROUP BY status
 
 -- name: unended_by_status
 SELECT status, count(*) FROM items

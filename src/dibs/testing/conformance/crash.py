@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.testing.recording import Call
 
-KILLS, GUST = 300, 60
+KILLS, GUST = sizes.rounds(120, 300), 60
 #: Refusals that a storm cannot but meet; without them it was none.
 MET = ("TASK_ALREADY_CLAIMED", "TASK_NOT_CLAIMED", "TASK_NOT_CLAIMABLE", "CLAIM_EXPIRED")
 #: How many calmer gusts follow a storm that did not.
@@ -104,7 +104,7 @@ class TestCrash:
         assert_explained(calls, harness.board(), f"seed {seed}:")
 
     def test_a_storm_of_kills_loses_nothing(self, harness: Harness) -> None:
-        seed, kills = sizes.seed(), sizes.times(KILLS)
+        seed, kills = sizes.seed(), KILLS
         killed, calls = storm(harness, seed, kills)
         codes = Counter(call.code for call in calls if call.code)
         for number in range(GUSTS_MAX):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WAITERS = 20
 HAND_OVERS = 1000
-TURNERS, TURNS = 6, sizes.rounds(60, 170)
+TURNERS, TURNS = 6, sizes.rounds(25, 170)
 #: Waiters are woken; only a poll as slow as this would take so long.
 HAND_OVER_SECONDS_MAX = 0.25
 PATIENCE_SECONDS = 20.0

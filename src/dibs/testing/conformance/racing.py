@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dibs.testing.actors import Actor
     from dibs.testing.recording import Call
 
-CLAIMERS, ROUNDS = 64, 60 if sizes.FACTOR == 1 else 200
+CLAIMERS, ROUNDS = 64, 20 if sizes.FACTOR == 1 else 200
 DRAINERS, ITEMS = 16, 800 if sizes.FACTOR == 1 else 2000
 
 

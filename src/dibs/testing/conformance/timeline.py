@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dibs.errors import Invalid, ItemAlreadyClaimed
 from dibs.testing.conformance.asking import TTL_SECONDS, added, refused, session
 from dibs.testing.harness import Harness
@@ -54,6 +56,31 @@ class TestWindow:
             assert {run[0] for run in found.runs} == expected
         assert {run[0] for run in board.window().runs} == {"after", "into", "inside", "long", "lapsed", "before"}
         assert board.window(from_="2020-01-01T00:00:00Z", to="2020-01-02T00:00:00Z").runs == ()
+
+    def test_the_length_of_a_stretch_counts_back_from_the_clock_of_the_board(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        added(board, "old", "new")
+        me = session(board)
+        board.claim("old", session=me)
+        board.release("old", session=me)
+        harness.clock.advance(120)
+        board.claim("new", session=me)
+        harness.clock.advance(30)
+        now = harness.clock.now()
+        window = board.window(since=60)
+        assert [run[0] for run in window.runs] == ["new"]
+        assert (window.from_at, window.to_at) == (now + 1 - MINUTE, now + 1), "an end is not part of its stretch"
+        earlier = board.window(to=now - 2 * MINUTE, since=60)
+        assert (earlier.from_at, earlier.to_at) == (now - 3 * MINUTE, now - 2 * MINUTE)
+        assert [run[0] for run in earlier.runs] == ["old"]
+        series = board.series(since=60, step=30)
+        assert (series.from_at, series.events["claimed"]) == (now + 1 - MINUTE, [1, 0])
+        for verb in (board.window, board.series):
+            for asked in ({"since": 0}, {"since": 0.5}, {"since": 4e8}, {"since": "4h"}, {"since": 60, "from_": 1}):
+                error = refused(Invalid, verb, **asked)
+                assert error.facts["field"] == "since"
+                assert "from_" in asked or "e+" not in error.message
 
     def test_a_window_says_that_it_was_cut(self, harness: Harness) -> None:
         board = harness.board()
@@ -133,7 +160,7 @@ class TestSeries:
         harness.clock.advance(60)  # the third
         board.annotate("b", cost={"tokens": 300})
 
-        def costs(**chosen: str) -> dict[str, list[float]]:
+        def costs(**chosen: Any) -> dict[str, list[float]]:
             return board.series(from_=start, to=start + 3 * MINUTE, step=60, **chosen).cost
 
         assert costs() == {"usd": [0.1, 2.3, 0], "tokens": [1200, 300, 0], "spent_at": [0, -3, 0]}
