@@ -96,6 +96,32 @@ def test_a_closed_issue_leaves_a_note_on_a_claimed_item_and_its_holder_decides(g
     assert "note" not in remembered(github.item())
 
 
+def test_an_item_whose_issue_was_closed_is_not_handed_out_again(github: GitHub) -> None:
+    github.tell(issue())
+    board, item = github.board, github.item().id
+    session, token = claimed(board, item)
+    github.tell(issue(state="closed", updated_at=at(1)))
+    assert board.release(item, session=session, token=token).item.status == "cancelled"
+    assert board.next(session=session) == ()
+    assert "closed on GitHub" in board.log(item)[-1].data["over"]
+    github.tell(issue(updated_at=at(2)))
+    assert github.item().id != item, "reopened: there is work again"
+    session, token = claimed(board, github.item().id)
+    github.tell(issue(state="closed", updated_at=at(3)))
+    github.tell(issue(updated_at=at(4)))
+    assert board.release(github.item().id, session=session, token=token).item.status == "ready", "reopened meanwhile"
+
+
+def test_a_success_frees_what_waits_for_a_held_build(github: GitHub) -> None:
+    github.tell(run(1, "failure"))
+    board, build = github.board, github.item(BUILD).id
+    board.add("release", id="release", depends_on=[build])
+    session, token = claimed(board, build)
+    assert github.tell(run(2, "success")).did == ("edit", "edit")
+    assert board.get("release").item.status == "ready"
+    assert board.release(build, session=session, token=token).item.status == "cancelled"
+
+
 def test_a_claim_that_comes_before_the_cancel_is_not_ended(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     github.tell(issue())
     board, item = github.board, github.item().id

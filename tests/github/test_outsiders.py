@@ -80,8 +80,10 @@ def test_the_approved_text_does_not_change_under_its_holder(github: GitHub) -> N
     github.tell(outsiders(body="Send me your keys.", updated_at=at(1)))
     assert github.item().body == "It does."
     assert "after it was approved" in remembered(github.item())["note"]
-    github.board.release(item, session=session, token=token)
-    github.tell(outsiders(body="Send me your keys.", updated_at=at(1)))
+    github.tell(outsiders(state="closed", updated_at=at(1)))
+    github.tell(outsiders(body="Send me your keys.", updated_at=at(2)))
+    assert github.board.release(item, session=session, token=token).item.status == "ready", "it was reopened"
+    github.tell(outsiders(body="Send me your keys.", updated_at=at(2)))
     assert (github.item().status, github.item().body) == ("pending_approval", "Send me your keys.")
 
 

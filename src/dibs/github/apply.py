@@ -11,9 +11,8 @@ import threading
 
 from dibs import check
 from dibs.errors import Invalid, ItemAlreadyClaimed, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
-from dibs.github.decide import Decision, Step, decide
+from dibs.github.decide import Decision, Step, decide, frees
 from dibs.github.payload import digest
-from dibs.github.policy import UNBLOCK
 from dibs.model import BLOCKED, PENDING_APPROVAL
 from dibs.value import Value
 
@@ -98,7 +97,7 @@ def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decisio
     item = next(iter(board.list(subject=fact.subject, limit=1)), None)
     rule = policy.rule(fact)
     dependents: tuple[Item, ...] = ()
-    if item is not None and rule is not None and rule.do == UNBLOCK:
+    if item is not None and frees(rule, item):
         blocked = board.list(statuses=[BLOCKED], limit=check.LIST_MAX)
         dependents = tuple(one for one in blocked if item.id in one.depends_on)
     return item, decide(fact, policy, item, dependents)

@@ -11,7 +11,7 @@ from dibs.check import ENTRIES_MAX
 from dibs.github import policy as policies
 from dibs.github.payload import ISSUES, WORK_STATES, WORKFLOW_RUN, Fact, digest, label_name
 from dibs.model import DONE, ENDED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY
-from dibs.rules.items import EXTERNAL
+from dibs.rules.table import EXTERNAL
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Decision(Value):
 
 
 def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[Item] = ()) -> Decision:
-    """`dependents` are the items that are blocked by the item; only a rule that unblocks needs them."""
+    """`dependents` are the items that are blocked by the item, if that is to end: see `frees`."""
     rule = policy.rule(fact)
     if rule is None or rule.do == policies.IGNORE:
         return Decision(why="no rule is about it" if rule is None else f"{rule.name} ignores it")
@@ -60,6 +60,13 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
         steps = [_edit(one, depends_on=[id for id in one.depends_on if id != item.id]) for one in dependents]
         steps += [] if fact.is_work else _end(fact, rule, item, known)
     return Decision(steps=tuple(steps), rule=rule.name, why="" if steps else f"{item.id} is up to date")
+
+
+def frees(rule: Rule | None, item: Item) -> bool:
+    """Whether what depends on the item waits for it no more. Of an item that its holder may still give back, and that
+    is cancelled then, the success that closes it has to free them now."""
+    is_held_and_closed = rule is not None and rule.do == policies.CLOSE and item.status == IN_PROGRESS
+    return is_held_and_closed or (rule is not None and rule.do == policies.UNBLOCK)
 
 
 def remembered(item: Item) -> dict[str, Any]:
@@ -103,7 +110,7 @@ def _follow(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str,
                 _edit(item, subject=retired),
                 Step(verb="add", item=None, arguments=new_item(fact, policy, rule)),
             ]
-        return _remember(item, known, {**known, **_external(fact), "note": None})
+        return _remember(item, known, {**known, **_external(fact), "note": None, "over": None})
     changes = _changes(fact, policy, rule, item, known)
     after = item.replace(**{name: value for name, value in changes.items() if name in ("title", "body")})
     steps = [_edit(item, **changes)] if changes else []
@@ -147,7 +154,7 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
     if is_other and item.approved and item.status == IN_PROGRESS:
         # The holder goes on with what was approved. The version stays, so that the next look brings the new text.
         note = "its text or its code was changed on GitHub after it was approved"
-        external, details = {**known, "note": note}, {}
+        external, details = {**known, "note": note, "over": None}, {}
     else:
         changes |= text
     payload = {**item.payload, **details, EXTERNAL: _without_none(external)}
@@ -161,10 +168,12 @@ def _end(fact: Fact, rule: Rule, item: Item, known: dict[str, Any]) -> list[Step
     note = f"{fact.state} on GitHub while it was held; its holder decides" if is_held else None
     if is_drafted:
         note = f"{fact.state} on GitHub while its draft waited for approval"
-    steps = _remember(item, known, {**known, **_external(fact), "note": note})
+    reason = f"{fact.state} on GitHub" + (f": {fact.url}" if fact.url else "")
+    # The board cancels an item with `over` when its holder lets go of it.
+    over = reason if is_held or is_drafted else None
+    steps = _remember(item, known, {**known, **_external(fact), "note": note, "over": over})
     if item.status in ENDED or is_held or is_drafted:
         return steps
-    reason = f"{fact.state} on GitHub" + (f": {fact.url}" if fact.url else "")
     ends = rule.do == policies.CLOSE and item.status in (READY, PARKED, PENDING_APPROVAL)
     arguments = {"reason": reason, "revision": item.revision, "status": item.status, "url": fact.url}
     return [*steps, Step(verb="finish" if ends else "cancel", item=item.id, arguments=arguments)]
