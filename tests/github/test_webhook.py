@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import http.client
 import json
+import os
 import random
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,12 +17,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dibs.board import Board, connect
+from dibs.board import Board, connect, make
 from dibs.github import payload
 from dibs.github.decide import remembered
 from dibs.testing.invariants import assert_sound
 from tests.github.examples import examples
 from tests.github.payloads import HOSTILE_TITLES, at, issue, run
+from tests.kit.postgres_server import PostgresServer
 from tests.server.process import Serving
 
 OLD, NEW = "the-first-secret-of-the-hook", "the-secret-that-comes-after-it"
@@ -180,7 +183,25 @@ def test_a_mistake_in_the_policy_is_told_at_the_start(tmp_path: Path) -> None:
         assert "choose issues" in told["message"]
 
 
-def test_two_hundred_duplicates_at_once_change_nothing_twice(hook: Hook) -> None:
+@pytest.fixture
+def hook_of_two(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Hook]:
+    """A server of two processes."""
+    name = f"{postgres_server.prefix}hook_{os.urandom(6).hex()}"
+    postgres_server.create_database(name)
+    configured(tmp_path, '[github]\nsecrets_file = "secrets"\n', NEW)
+    make(postgres_server.url(name))
+    words = ("--workers", "2", "--quiet")
+    with Serving(tmp_path, *words, store=postgres_server.url(name)) as server:
+        with connect(postgres_server.url(name)) as board:
+            yield Hook(server.url, board)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait()
+    postgres_server.drop_database(name)
+
+
+@pytest.mark.parametrize("served", ["hook", "hook_of_two"])
+def test_two_hundred_duplicates_at_once_change_nothing_twice(request: pytest.FixtureRequest, served: str) -> None:
+    hook: Hook = request.getfixturevalue(served)
     story = [issue(4), issue(4, labels=["critical"], updated_at=at(1)), issue(4, state="closed", updated_at=at(2))]
     told = [story[number % 3] for number in range(200)]
     answers: list[int] = []

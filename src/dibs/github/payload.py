@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ISSUES, PULL_REQUEST, WORKFLOW_RUN = "issues", "pull_request", "workflow_run"
 EVENTS = (ISSUES, PULL_REQUEST, WORKFLOW_RUN)
 #: The states of a subject. For the first two the work is to be done, for the others it is over.
-OPEN, FAILED, CLOSED, MERGED, SUCCEEDED = "open", "failed", "closed", "merged", "succeeded"
+OPEN, FAILED, CLOSED, MERGED, SUCCEEDED = STATES = ("open", "failed", "closed", "merged", "succeeded")
 WORK_STATES = (OPEN, FAILED)
 #: How a run of a workflow ends, as far as that says something about the code.
 CONCLUSIONS = {"failure": FAILED, "timed_out": FAILED, "startup_failure": FAILED, "success": SUCCEEDED}
@@ -135,7 +135,7 @@ def run_fact(repository: str, found: object) -> Fact | None:
     return Fact(
         event=WORKFLOW_RUN,
         repository=repository,
-        subject=_subject(f"{SUBJECT_PREFIX}{repository}/workflows/{workflow}@{branch}"),
+        subject=_cut(f"{SUBJECT_PREFIX}{repository}/workflows/{workflow}@{branch}", SUBJECT_LENGTH_MAX, "~"),
         version=f"{number:012d}.{attempt:06d}",
         state=state,
         title=line(f"{workflow} fails on {branch}", TITLE_LENGTH_MAX),
@@ -180,6 +180,11 @@ def text(given: object) -> str:
     return clean.decode() if len(clean) <= BODY_BYTES_MAX else clean[:BODY_BYTES_MAX].decode(errors="ignore") + CUT
 
 
+def session_id(prefix: str, repository: str) -> str:
+    """The id of a session of a repository."""
+    return _cut(f"{prefix}:{repository}", NAME_LENGTH_MAX, "@")
+
+
 def digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
@@ -214,8 +219,9 @@ def _branch(repository: str, ref: object, of: object) -> str:
     return name if not name or full_name == repository else f"{full_name.partition('/')[0]}:{name}"
 
 
-def _subject(key: str) -> str:
-    return key if len(key) <= SUBJECT_LENGTH_MAX else f"{key[: SUBJECT_LENGTH_MAX - 13]}~{digest(key)}"
+def _cut(key: str, length_max: int, mark: str) -> str:
+    """The key; of one that is too long the beginning and a digest, so that two of them stay different."""
+    return key if len(key) <= length_max else f"{key[: length_max - 13]}{mark}{digest(key)}"
 
 
 def _url(given: object) -> str:

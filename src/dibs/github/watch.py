@@ -44,7 +44,7 @@ class Watcher:
     def __init__(self, board: Board, api: Api, repository: str, policy: Policy) -> None:
         self._board, self._api, self._policy = board, api, policy
         self._repository, self._path = repository, f"/repos/{repository}"
-        self._session = f"github:{repository}"[: check.NAME_LENGTH_MAX]
+        self._session = payload.session_id("github", repository)
         self._cursor = self._kept_cursor()
         self._unreadable: list[str] = []
         self._is_started = False

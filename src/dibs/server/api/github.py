@@ -15,7 +15,7 @@ from fastapi.responses import Response
 
 from dibs.errors import Invalid, Unauthenticated
 from dibs.github import payload
-from dibs.github.apply import RecentEnds
+from dibs.github.apply import converge
 from dibs.github.policy import Intake
 from dibs.server.api import bodies
 from dibs.server.api.responses import answer
@@ -28,7 +28,7 @@ _SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 def routes(service: Service, intake: Intake) -> APIRouter:
-    router, ends = APIRouter(), RecentEnds()
+    router = APIRouter()
 
     # Not in the OpenAPI document: GitHub describes its webhooks.
     @router.post(PATH, include_in_schema=False)
@@ -40,19 +40,19 @@ def routes(service: Service, intake: Intake) -> APIRouter:
         delivery, event = request.headers.get(DELIVERY, ""), request.headers.get(EVENT, "")
         if not _DELIVERY.fullmatch(delivery):
             raise Invalid("X-GitHub-Delivery must be the id of a delivery", field=DELIVERY)
-        return answer(await service.run(lambda: _apply(service, intake, ends, event, delivery, data)))
+        return answer(await service.run(lambda: _apply(service, intake, event, delivery, data)))
 
     return router
 
 
-def _apply(service: Service, intake: Intake, ends: RecentEnds, event: str, delivery: str, data: Any) -> dict[str, Any]:
+def _apply(service: Service, intake: Intake, event: str, delivery: str, data: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = {"subject": None, "item": None, "did": [], "why": "it is about nothing that dibs follows"}
     if event == "ping":
         return {**nothing, "why": "pong"}
     fact = payload.from_webhook(event, data, intake.policy.approve_label)
     if fact is None:
         return nothing
-    found = ends.converge(service.board, fact, intake.policy, delivery).as_dict()
+    found = converge(service.board, fact, intake.policy, delivery=delivery).as_dict()
     return {**found, "did": list(found["did"])}
 
 
