@@ -315,6 +315,29 @@ def test_ends_without_an_item_are_kept_for_a_while(github: GitHub, monkeypatch: 
     assert [one.subject for one in github.items()] == ["github:acme/shop#1"], "it is long forgotten"
 
 
+@pytest.mark.parametrize("between", ["add", "note"])
+def test_an_end_beside_the_delivery_that_it_overtook_ends_the_item(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    opened, closed = issue(), issue(state="closed", updated_at=at(1))
+    call, note, rest = apply._call, ends.note, [closed if between == "add" else opened]
+
+    def call_late(on: Board, step: Any, request_id: str | None) -> bool:
+        if step.verb == "add" and between == "add" and rest:
+            github.tell(rest.pop())
+        return call(on, step, request_id)
+
+    def note_late(*given: Any) -> None:
+        if between == "note" and rest:
+            github.tell(rest.pop())
+        note(*given)
+
+    monkeypatch.setattr(apply, "_call", call_late)
+    monkeypatch.setattr(ends, "note", note_late)
+    github.tell(opened if between == "add" else closed)
+    assert (rest, github.item().status) == ([], "cancelled")
+
+
 def test_the_delivery_is_kept_with_its_effect(github: GitHub) -> None:
     github.tell(issue(), delivery="72d3162e-cc78-11e3-81ab-4c9367dc0958")
     kept = [record for kind, record in github.board.export() if kind == "request"]
