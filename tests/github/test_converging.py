@@ -222,6 +222,27 @@ def test_a_rule_reprioritises_once(github: GitHub) -> None:
     assert github.item().priority == 4
 
 
+def test_a_rule_ends_what_is_still_open(github: GitHub) -> None:
+    github.policy = Policy(rules=(Rule(do="cancel", labels=("wontfix",), line=3), *Policy().rules))
+    github.tell(issue())
+    first = github.item().id
+    github.tell(issue(labels=["wontfix"], updated_at=at(1)))
+    assert github.item().status == "cancelled"
+    assert "the rule in line 3" in github.board.log(first)[-1].data["reason"]
+    github.tell(issue(labels=["wontfix"], body="Please.", updated_at=at(2)))
+    assert github.item().id == first
+    github.tell(issue(updated_at=at(3)))
+    assert (github.item().id != first, github.item().status) == (True, "ready"), "the label was taken off"
+    claimed(github.board, github.item().id)
+    github.tell(issue(labels=["wontfix"], updated_at=at(4)))
+    assert "its holder decides" in remembered(github.item())["note"]
+
+
+def test_of_many_labels_every_one_counts(github: GitHub) -> None:
+    github.tell(issue(labels=[*(f"area-{number:02d}" for number in range(99)), "security"]))
+    assert (github.item().priority, len(github.item().labels)) == (9, 64)
+
+
 def test_a_rule_unblocks_what_waits_for_the_item(github: GitHub) -> None:
     github.policy = Policy(rules=(Rule(do="unblock", event=("pull_request",), action=("merged",)), *Policy().rules))
     github.tell(pull())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dibs import check
 from dibs.errors import Invalid, ItemAlreadyClaimed, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github import ends
-from dibs.github.decide import Decision, Step, decide, frees
+from dibs.github.decide import Decision, Step, approval, decide, frees
 from dibs.github.payload import digest
 from dibs.model import BLOCKED, PENDING_APPROVAL
 from dibs.value import Value
@@ -74,6 +74,10 @@ def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None =
 def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decision]:
     """The item of the fact, and what is left to do about it."""
     item = next(iter(board.list(subject=fact.subject, limit=1)), None)
+    if item is not None and item.status == PENDING_APPROVAL and fact.approved_by:
+        # Who withdrew the approval since, by an edit, is not overruled by the same label once more.
+        given = {event.data.get("comment") for event in board.log(item.id) if event.kind == "approved"}
+        fact = fact if approval(fact, policy) not in given else fact.replace(approved_by=None)
     rule = policy.rule(fact)
     dependents: tuple[Item, ...] = ()
     if item is not None and frees(rule, item):

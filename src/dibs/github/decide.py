@@ -58,7 +58,7 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
         steps = _reprioritise(rule, item, known)
     else:
         steps = [_edit(one, depends_on=[id for id in one.depends_on if id != item.id]) for one in dependents]
-        steps += [] if fact.is_work else _end(fact, rule, item, known)
+        steps += [] if fact.is_work and rule.do == policies.UNBLOCK else _end(fact, rule, item, known)
     return Decision(steps=tuple(steps), rule=rule.name, why="" if steps else f"{item.id} is up to date")
 
 
@@ -67,6 +67,12 @@ def frees(rule: Rule | None, item: Item) -> bool:
     is cancelled then, the success that closes it has to free them now."""
     is_held_and_closed = rule is not None and rule.do == policies.CLOSE and item.status == IN_PROGRESS
     return is_held_and_closed or (rule is not None and rule.do == policies.UNBLOCK)
+
+
+def approval(fact: Fact, policy: Policy) -> str:
+    """What is recorded of a label that approves. It is that of one instant: each approves once."""
+    at = fact.version[:INSTANT_LENGTH]
+    return f"labeled {policy.approve_label} by {fact.approved_by} on GitHub at {at}"
 
 
 def remembered(item: Item) -> dict[str, Any]:
@@ -110,14 +116,14 @@ def _follow(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str,
                 _edit(item, subject=retired),
                 Step(verb="add", item=None, arguments=new_item(fact, policy, rule)),
             ]
-        return _remember(item, known, {**known, **_external(fact), "note": None, "over": None})
+        return _remember(item, known, {**known, **_external(fact), **dict.fromkeys(("note", "over"))})
     changes = _changes(fact, policy, rule, item, known)
     after = item.replace(**{name: value for name, value in changes.items() if name in ("title", "body")})
     steps = [_edit(item, **changes)] if changes else []
     is_unread = item.status == PENDING_APPROVAL and item.attempts == 0
     if fact.approved_by and is_unread and (after.title, after.body) == (fact.title, fact.body):
-        comment = f"labeled {policy.approve_label} by {fact.approved_by} on GitHub"
-        steps.append(Step(verb="approve", item=item.id, arguments={"comment": comment, "revision": item.revision}))
+        arguments = {"comment": approval(fact, policy), "revision": item.revision}
+        steps.append(Step(verb="approve", item=item.id, arguments=arguments))
     return steps
 
 
@@ -126,7 +132,7 @@ def _is_again(fact: Fact, item: Item, known: dict[str, Any]) -> bool:
     if known.get("version", "") >= fact.version or not known:
         return False
     fails_again = fact.event == WORKFLOW_RUN and item.status == DONE
-    return fails_again or known.get("state") not in WORK_STATES
+    return fails_again or known.get("ended") is True or known.get("state") not in WORK_STATES
 
 
 def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str, Any]) -> dict[str, Any]:
@@ -162,16 +168,19 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
 
 
 def _end(fact: Fact, rule: Rule, item: Item, known: dict[str, Any]) -> list[Step]:
-    """The item of a subject that is over: an unclaimed item ends, the holder of a claimed one decides."""
+    """The item of a subject that is over, or that a rule ends: an unclaimed item ends, the holder of a claimed one
+    decides."""
+    why = f"ended by {rule.name}" if fact.is_work else f"{fact.state} on GitHub"
     is_held = item.status == IN_PROGRESS
     is_drafted = item.status == PENDING_APPROVAL and item.attempts > 0
-    note = f"{fact.state} on GitHub while it was held; its holder decides" if is_held else None
+    note = f"{why} while it was held; its holder decides" if is_held else None
     if is_drafted:
-        note = f"{fact.state} on GitHub while its draft waited for approval"
-    reason = f"{fact.state} on GitHub" + (f": {fact.url}" if fact.url else "")
+        note = f"{why} while its draft waited for approval"
+    reason = why + (f": {fact.url}" if fact.url else "")
     # The board cancels an item with `over` when its holder lets go of it.
     over = reason if is_held or is_drafted else None
-    steps = _remember(item, known, {**known, **_external(fact), "note": note, "over": over})
+    ended = True if fact.is_work else None
+    steps = _remember(item, known, {**known, **_external(fact), "note": note, "over": over, "ended": ended})
     if item.status in ENDED or is_held or is_drafted:
         return steps
     ends = rule.do == policies.CLOSE and item.status in (READY, PARKED, PENDING_APPROVAL)

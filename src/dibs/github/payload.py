@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 
-from dibs.check import ENTRIES_MAX, NAME_LENGTH_MAX, SUBJECT_LENGTH_MAX, TITLE_LENGTH_MAX
+from dibs.check import NAME_LENGTH_MAX, SUBJECT_LENGTH_MAX, TITLE_LENGTH_MAX
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -34,10 +34,12 @@ WORKFLOWS_FOLDER = ".github/workflows/"
 BODY_BYTES_MAX = 200_000
 CUT = "\n\n(cut; see the original)"
 NUMBER_MAX = 10**12
+#: GitHub allows 100. An item keeps fewer, but any of them may decide.
+LABELS_MAX = 200
 #: A read of the API after a change is better than any webhook about a change within the same second.
 READ_RANK = "9"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._:/@#+-]+")
 
 
@@ -112,7 +114,7 @@ def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES
         body=text(found.get("body")),
         url=_url(found.get("html_url")),
         number=number,
-        labels=tuple(sorted(set(labels)))[:ENTRIES_MAX],
+        labels=tuple(sorted(set(labels)))[:LABELS_MAX],
         author=line(_object(found.get("user")).get("login"), NAME_LENGTH_MAX),
         association=line(found.get("author_association"), NAME_LENGTH_MAX) or "NONE",
         draft=found.get("draft") is True,
@@ -160,6 +162,11 @@ def label_name(given: str) -> str:
     return _NOT_IN_NAMES.sub("-", given).strip("._:/@#+-")[:NAME_LENGTH_MAX]
 
 
+def is_same_label(given: object, label: str) -> bool:
+    """GitHub does not tell cases apart."""
+    return isinstance(given, str) and given.casefold() == label.casefold()
+
+
 def instant(given: object) -> str | None:
     """An instant of GitHub, which is compared as text."""
     return given if isinstance(given, str) and _INSTANT.fullmatch(given) else None
@@ -194,8 +201,8 @@ def _with_approval(fact: Fact, data: Mapping[str, Any], label: str | None) -> Fa
     without reading. So the author's own label and a program's approve nothing."""
     sender = _object(data.get("sender"))
     by = line(sender.get("login"), NAME_LENGTH_MAX)
-    is_label = data.get("action") == "labeled" and _object(data.get("label")).get("name") == label
-    if label is None or not is_label or not by or by == fact.author or sender.get("type") != "User":
+    is_label = label is not None and is_same_label(_object(data.get("label")).get("name"), label)
+    if data.get("action") != "labeled" or not is_label or not by or by == fact.author or sender.get("type") != "User":
         return fact
     return fact.replace(approved_by=by)
 

@@ -140,11 +140,17 @@ class Watcher:
         """Whether a member put the label there that approves, and nothing has changed since. The events of an issue do
         not tell of edits, so any later change leaves the decision to a person."""
         label = self._policy.approve_label
-        if label is None or label not in fact.labels or not self._awaits_approval(fact):
+        if label is None or not any(payload.is_same_label(one, label) for one in fact.labels):
+            return fact
+        if not self._awaits_approval(fact):
             return fact
         events = [one for page in self._api.pages(f"{self._path}/issues/{fact.number}/events") for one in page]
         self._api.forget(f"{self._path}/issues/{fact.number}/events")
-        put = [one for one in events if one.get("event") == "labeled" and _name(one.get("label")) == label]
+        put = [
+            one
+            for one in events
+            if one.get("event") == "labeled" and payload.is_same_label(_name(one.get("label")), label)
+        ]
         actor = put[-1].get("actor") if put else None
         if not isinstance(actor, dict) or actor.get("type") != "User" or actor.get("login") == fact.author:
             return fact

@@ -16,7 +16,7 @@ from fastapi.responses import Response
 from dibs.errors import Invalid, Unauthenticated
 from dibs.github import payload
 from dibs.github.apply import converge
-from dibs.github.policy import Intake
+from dibs.github.intake import Intake
 from dibs.server.api import bodies
 from dibs.server.api.responses import answer
 from dibs.server.service import Service
