@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dibs.errors import Invalid
 from dibs.github import issue_list, payload
 from dibs.github.decide import decide
 from dibs.github.policy import Policy
@@ -108,6 +109,15 @@ def test_repositories_are_compared_without_their_case() -> None:
     assert payload.from_webhook("issues", told) == payload.from_webhook("issues", issue())
     for name in ("acme", "acme/shop/x", "../shop", "acme/sh op", "", None, 5):
         assert payload.repository_name(name) is None
+
+
+def test_an_object_a_line_and_lists_after_each_other_are_read() -> None:
+    one = json.dumps(issue()["issue"])
+    for text in (f"{one}\n{one}\n", f"[{one}] [{one}]", f"\ufeff \n{one}\r\n\t{one}"):
+        assert len(issue_list.read(text.encode())) == 2
+    for wrong in ("{", f"{one},{one}", f"[{one}] x", "[" * 10**5, "1" * 5000, "[NaN]", "\xff"):
+        with pytest.raises(Invalid, match="nothing was added"):
+            issue_list.read(wrong.encode("latin-1"))
 
 
 def test_a_list_of_gh_and_one_of_the_api_are_the_same_facts() -> None:
