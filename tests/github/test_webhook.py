@@ -136,6 +136,23 @@ def test_what_is_not_signed_as_it_should_be_is_refused_and_changes_nothing(hook:
     assert hook.send(body)[0] == 200
 
 
+def test_a_body_in_chunks_is_a_body_and_a_header_counts_only_once(hook: Hook) -> None:
+    body = json.dumps(issue(5)).encode()
+    good = ("X-Hub-Signature-256", hook.signature(body))
+    usual = [("X-GitHub-Event", "issues"), ("X-GitHub-Delivery", "once"), ("Content-Type", "application/json")]
+    wrong = (good[0], f"sha256={'0' * 64}")
+    cases = [([good, wrong], 401), ([wrong, good], 401), ([good, good], 401), ([good, usual[1]], 422), ([good], 200)]
+    for headers, status in cases:
+        connection = http.client.HTTPConnection(hook._address.netloc, timeout=PATIENCE_SECONDS)
+        connection.putrequest("POST", "/webhooks/github")
+        for name, value in (*usual, *headers, ("Transfer-Encoding", "chunked")):
+            connection.putheader(name, value)
+        connection.endheaders(iter([body[:100], body[100:]]), encode_chunked=True)
+        assert connection.getresponse().status == status, headers
+        connection.close()
+        assert (issue_of(hook, 5) is not None) == (status == 200)
+
+
 def test_what_is_too_large_is_not_even_looked_at(hook: Hook) -> None:
     status, told = hook.send(issue(3, body="x" * BYTES_MAX))
     assert (status, told["code"]) == (413, "TOO_LARGE")

@@ -37,7 +37,7 @@ def routes(service: Service, intake: Intake) -> APIRouter:
         data = await bodies.read_signed(
             request, intake.policy.webhook_bytes_max, lambda body: _require_signature(body, signature, intake.secrets)
         )
-        delivery, event = request.headers.get(DELIVERY, ""), request.headers.get(EVENT, "")
+        delivery, event = _header(request, DELIVERY), _header(request, EVENT)
         if not _DELIVERY.fullmatch(delivery):
             raise Invalid("X-GitHub-Delivery must be the id of a delivery", field=DELIVERY)
         return answer(await service.run(lambda: _apply(service, intake, event, delivery, data)))
@@ -58,10 +58,16 @@ def _apply(service: Service, intake: Intake, event: str, delivery: str, data: An
 
 def _signature(request: Request) -> str:
     """The header, checked before the body is read. The SHA-1 that GitHub also sends is not accepted."""
-    given = request.headers.get(SIGNATURE, "")
+    given = _header(request, SIGNATURE)
     if not _SIGNATURE.fullmatch(given):
         raise Unauthenticated("a delivery needs X-Hub-Signature-256: set the webhook's secret on GitHub")
     return given
+
+
+def _header(request: Request, name: str) -> str:
+    """Empty if it is there twice: a proxy may have looked at the other one."""
+    found = request.headers.getlist(name)
+    return found[0] if len(found) == 1 else ""
 
 
 def _require_signature(body: bytearray, signature: str, secrets: tuple[bytes, ...]) -> None:
