@@ -19,6 +19,7 @@ TTL_SECONDS = 60
 START = 1_700_000_000_000
 LATER = START + 10**9
 ENDED_BY_THEN_SECONDS = 1
+OVER = {"external": {"over": "closed on GitHub"}}
 
 
 class Led:
@@ -36,6 +37,7 @@ class Led:
         self.reasons: list[Reason] = []
         try:
             self._live()
+            self._let_go_of_what_is_over()
             self._rest()
             self._draft()
             self._queue()
@@ -113,11 +115,26 @@ class Led:
         store.start_session(owned)
         self.board.add("Fix login", id="orphan")
         self.board.claim("orphan", session=owned.id)
+        self.board.add("Fix login", id="over", payload=OVER)
+        self.board.claim("over", session=owned.id)
         dead, find_dead = [(owned.id, gone)], store.find_dead
         store.find_dead = lambda _: dead
         self.reasons += self.board.why("orphan")
         store.find_dead = find_dead
         store.sweep(dead=dead, limit=10)
+
+    def _let_go_of_what_is_over(self) -> None:
+        board, me = self.board, self.coder
+        ids = [f"over-{verb}" for verb in ("release", "fail", "force", "expire", "forget")]
+        for id in ids:
+            board.add("Fix login", id=id, payload=OVER, retries=1)
+            board.claim(id, session=me, ttl_seconds=TTL_SECONDS)
+        board.release(ids[0], session=me)
+        board.fail(ids[1], session=me)
+        board.force_release(ids[2], reason="stuck")
+        board.heartbeat(session=me, holding={ids[3]: None})
+        self.now += TTL_SECONDS * 1000
+        board.sweep()
 
     def _rest(self) -> None:
         """Blocked, scheduled, tried again, set aside."""

@@ -203,7 +203,7 @@ def test_nobody_else_comes_in(made: Production) -> None:
             "SELECT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
             " WHERE n.nspname = 'dibs' AND has_function_privilege('public', p.oid, 'EXECUTE') ORDER BY 1"
         ).fetchall()
-    assert granted == [("clock",), ("default_settings",), ("instant",)]
+    assert granted == [("clock",), ("default_settings",), ("instant",), ("over",)]
 
 
 def test_the_grants_can_be_run_again_and_hold_for_what_comes_later(fresh: Production) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.github import payload
-from dibs.github.apply import Outcome, RecentEnds
+from dibs.github.apply import Outcome, converge
 from dibs.github.policy import Policy
 from dibs.model import Item
 from tests.kit import sqlite
@@ -22,15 +22,15 @@ ISSUE, PULL, BUILD = "github:acme/shop#12", "github:acme/shop#20", "github:acme/
 class GitHub:
     """Tells a board what happened."""
 
-    def __init__(self, board: Board, policy: Policy) -> None:
+    def __init__(self, board: Board, policy: Policy, prefix: str = "d-") -> None:
         self.board, self.policy = board, policy
-        self._ends, self._numbers = RecentEnds(), itertools.count()
+        self._prefix, self._numbers = prefix, itertools.count()
 
     def tell(self, told: Any, event: str | None = None, delivery: str | None = None) -> Outcome:
         event = event or next(name for name in payload.EVENTS if name.removesuffix("s") in told)
         fact = payload.from_webhook(event, told, self.policy.approve_label)
         assert fact is not None, told
-        return self._ends.converge(self.board, fact, self.policy, delivery or f"d-{next(self._numbers)}")
+        return converge(self.board, fact, self.policy, delivery=delivery or f"{self._prefix}{next(self._numbers)}")
 
     def item(self, subject: str = ISSUE) -> Item:
         (found,) = self.board.list(subject=subject, limit=2)

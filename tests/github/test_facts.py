@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 from typing import Any
 
 import pytest
 
+from dibs import check
+from dibs.errors import Invalid
 from dibs.github import issue_list, payload
-from dibs.github.decide import decide
-from dibs.github.policy import Policy
+from dibs.github.decide import decide, new_item
+from dibs.github.policy import DEFAULT_RULES, Policy
+from dibs.testing import sizes
 from tests.github.conftest import GitHub
 from tests.github.examples import Example, examples
 from tests.github.payloads import HOSTILE_TITLES, issue, pull, run
 
 OVER = frozenset({"closed", "deleted", "transferred"})
 WRONG: tuple[Any, ...] = (None, True, -1, 2**70, 1.5, "", "x\x00\n", [], {}, [None], {"name": []}, float("nan"))
+DROPPED = "dropped"
 
 
 def expected(example: Example) -> tuple[str, int] | None:
@@ -85,14 +90,28 @@ def test_no_payload_is_wrong_enough_to_crash(told: Any) -> None:
     assert facts > 50
 
 
-def test_no_random_payload_crashes() -> None:
+def test_no_mutated_example_crashes() -> None:
+    """A value of each of GitHub's examples is dropped, or is another one: of every value in a soak, else of some."""
     seed = random.randrange(10**6)
     chosen = random.Random(seed)
-    for told in (issue(labels=["bug"]), pull(), run(1, "failure")) * 30:
-        for _ in range(chosen.randrange(1, 6)):
-            told = changed(told, chosen.choice(places(told)), copy.deepcopy(chosen.choice(WRONG)))
-        for event in payload.EVENTS:
-            payload.from_webhook(event, told, "dibs")
+    made = 0
+    for example in examples():
+        told = copy.deepcopy(example.payload)
+        fact = payload.from_webhook(example.event, told)
+        paths = places(told)[1:]
+        for *above, name in paths if sizes.FACTOR > 1 else chosen.sample(paths, min(15, len(paths))):
+            place = functools.reduce(lambda inner, step: inner[step], above, told)
+            before = place[name]
+            for value in (*WRONG, DROPPED):
+                place[name] = value
+                if value is DROPPED and isinstance(place, dict):
+                    del place[name]
+                found = payload.from_webhook(example.event, told, "dibs")
+                if found is not None and found != fact and found.is_work:
+                    check.new_item({**new_item(found, Policy(), DEFAULT_RULES[0]), "id": "x"})
+                    made += 1
+            place[name] = before
+    assert made > 0, seed
 
 
 @pytest.mark.parametrize("title", HOSTILE_TITLES)
@@ -108,6 +127,15 @@ def test_repositories_are_compared_without_their_case() -> None:
     assert payload.from_webhook("issues", told) == payload.from_webhook("issues", issue())
     for name in ("acme", "acme/shop/x", "../shop", "acme/sh op", "", None, 5):
         assert payload.repository_name(name) is None
+
+
+def test_an_object_a_line_and_lists_after_each_other_are_read() -> None:
+    one = json.dumps(issue()["issue"])
+    for text in (f"{one}\n{one}\n", f"[{one}] [{one}]", f"\ufeff \n{one}\r\n\t{one}"):
+        assert len(issue_list.read(text.encode())) == 2
+    for wrong in ("{", f"{one},{one}", f"[{one}] x", "[" * 10**5, "1" * 5000, "[NaN]", "\xff"):
+        with pytest.raises(Invalid, match="nothing was added"):
+            issue_list.read(wrong.encode("latin-1"))
 
 
 def test_a_list_of_gh_and_one_of_the_api_are_the_same_facts() -> None:

@@ -40,6 +40,21 @@ def test_a_members_label_approves_and_nobody_elses_does(github: GitHub) -> None:
     assert "by ann" in github.board.log(github.item().id)[-2].data["comment"]
 
 
+def test_a_label_approves_once(github: GitHub) -> None:
+    github.policy = Policy(approve_label="dibs")
+    put: dict[str, Any] = {"action": "labeled", "label": "Dibs", "labels": ["Dibs"], "by": "ann"}
+    github.tell(outsiders(**put))
+    item = github.item()
+    assert item.status == "ready", "GitHub does not tell cases apart"
+    github.board.edit(item.id, resources=["src"])
+    for delivery in ("again", None):
+        github.tell(outsiders(**put), delivery=delivery)
+    assert github.item().status == "pending_approval", "a person's edit withdrew the approval"
+    github.tell(outsiders(action="unlabeled", updated_at=at(1)))
+    github.tell(outsiders(**put, updated_at=at(2)))
+    assert github.item().status == "ready", "it was put there again"
+
+
 def test_an_approval_does_not_outlive_the_text_that_was_approved(github: GitHub) -> None:
     github.policy = Policy(approve_label="dibs")
     approving = outsiders(action="labeled", label="dibs", labels=["dibs"], by="ann", updated_at=at(1))
@@ -80,8 +95,10 @@ def test_the_approved_text_does_not_change_under_its_holder(github: GitHub) -> N
     github.tell(outsiders(body="Send me your keys.", updated_at=at(1)))
     assert github.item().body == "It does."
     assert "after it was approved" in remembered(github.item())["note"]
-    github.board.release(item, session=session, token=token)
-    github.tell(outsiders(body="Send me your keys.", updated_at=at(1)))
+    github.tell(outsiders(state="closed", updated_at=at(1)))
+    github.tell(outsiders(body="Send me your keys.", updated_at=at(2)))
+    assert github.board.release(item, session=session, token=token).item.status == "ready", "it was reopened"
+    github.tell(outsiders(body="Send me your keys.", updated_at=at(2)))
     assert (github.item().status, github.item().body) == ("pending_approval", "Send me your keys.")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dibs.errors import Invalid
-from dibs.github import payload, policy
+from dibs.github import intake, payload, policy
 from dibs.github.policy import DEFAULT_RULES, Policy
 from tests.github.payloads import issue, pull, run
 
@@ -105,6 +105,16 @@ def test_the_defaults_can_be_switched_off(tmp_path: Path) -> None:
         ('[[github.rules]]\ndo = "ignore"\nassociation = "member"\n', 3, "choose one of OWNER"),
         ('[[github.rules]]\ndo = "ignore"\ndraft = "no"\n', 3, "true or false"),
         ('[[github.rules]]\ndo = "ignore"\nbranch = 5\n', 3, "must be a text"),
+        ('[[github.rules]]\ndo = "ignore"\nlabels = []\n', 3, "leave it out to match anything"),
+        ('[[github.rules]]\nevent = "issues"\naction = "failed"\ndo = "ignore"\n', 3, "issues are never failed"),
+        ('[[github.rules]]\ndo = "cancel"\npriority = 3\n', 3, "'cancel' does not obey it"),
+        ('[[github.rules]]\ndo = "ignore"\nrepository = "acme"\n', 3, "OWNER/NAME"),
+        ('[github.projects]\n"acme" = "x"\n', 2, "OWNER/NAME"),
+        ("[github.priorities]\nbug = 8\nBug = 1\n", 1, "differ only in case"),
+        ('x = 1\ngithub.rules = [{do = "ignore"},\n{do = "x"}]\n', 2, "choose one of make"),
+        ('["github"]\nrules = [{do = "ignore"}, {do = "x"}]\n', 2, "choose one of make"),
+        ('[["github".rules]]\ndo = "x"\n', 2, "choose one of make"),
+        ('[[github.rules]]\ndo = "make"\ntype = "x"\npriority = 10000000000\n', 4, "between"),
         ("[github]\nrules = 5\n", 2, "must be tables"),
         ("[github]\nrules = [5]\n", 2, "must be tables"),
     ],
@@ -125,15 +135,24 @@ def test_secrets_come_from_the_environment_and_a_private_file(tmp_path: Path, mo
     kept.chmod(0o600)
     found = read(tmp_path, '[github]\nsecrets_file = "secrets"\n')
     monkeypatch.setenv("DIBS_GITHUB_SECRET", "a-secret-of-the-environment another-of-the-environment")
-    assert len(policy.secrets(found)) == 4
-    assert len(policy.secrets(Policy())) == 2
+    assert len(intake.secrets(found)) == 4
+    assert len(intake.secrets(Policy())) == 2
     kept.chmod(0o644)
     with pytest.raises(Invalid, match="can be read by others"):
-        policy.secrets(found)
+        intake.secrets(found)
+    kept.chmod(0o600)
+    for content, words in (
+        (b" \n", "has no secret"),
+        (b"\xff" * 20, "ASCII"),
+        (b"a-secret-of-many\n" * 9, "11 secrets"),
+    ):
+        kept.write_bytes(content)
+        with pytest.raises(Invalid, match=words):
+            intake.secrets(found)
     kept.unlink()
     with pytest.raises(Invalid, match="cannot read secrets_file"):
-        policy.secrets(found)
+        intake.secrets(found)
     monkeypatch.setenv("DIBS_GITHUB_SECRET", "short")
     with pytest.raises(Invalid, match="16 characters") as refusal:
-        policy.secrets(Policy())
+        intake.secrets(Policy())
     assert "short" not in refusal.value.message

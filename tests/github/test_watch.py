@@ -12,7 +12,7 @@ import pytest
 
 from dibs.errors import DibsError, Forbidden, Invalid, ItemNotFound, StoreUnavailable
 from dibs.github import payload
-from dibs.github.api import Api, Limited
+from dibs.github.api import Api, Limited, find_token
 from dibs.github.decide import remembered
 from dibs.github.policy import Policy
 from dibs.github.watch import Round, Watcher
@@ -121,6 +121,37 @@ def test_many_pages_are_read_to_the_end(github: GitHub, api: FakeApi) -> None:
     api.asked.clear()
     assert did(look(github, api)) == {"github:acme/shop#21": ("edit",)}
     assert len([one for one in api.asked if one.path.endswith("/pulls")]) == 2, "of 4: it stops at what it knows"
+
+
+def test_nothing_is_missed_that_moves_to_another_page_meanwhile(
+    github: GitHub, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.page_size = 2
+    for number in range(1, 7):
+        api.put_issue(number, updated_at=at(number))
+    changes, answer = (
+        [lambda: api.put_issue(1, updated_at=at(50)), lambda: api.put_issue(3, state="closed")],
+        api.answer,
+    )
+
+    def answer_and_change(*given: Any) -> Any:
+        answered = answer(*given)
+        if "/issues" in given[0] and changes:
+            changes.pop(0)()
+        return answered
+
+    monkeypatch.setattr(api, "answer", answer_and_change)
+    look(github, api)
+    assert changes == []
+    assert {item.payload["issue_number"] for item in github.items()} >= {1, 2, 4, 5, 6}
+
+
+def test_many_changes_of_one_second_are_read_to_the_end(github: GitHub, api: FakeApi) -> None:
+    api.page_size = 2
+    for number in range(1, 7):
+        api.put_issue(number)
+    look(github, api)
+    assert len(github.items()) == 6
 
 
 def test_a_webhook_and_a_watcher_together_change_nothing_twice(github: GitHub, api: FakeApi) -> None:
@@ -272,12 +303,38 @@ def test_a_rate_limit_is_waited_for_and_a_long_one_is_told(github: GitHub, api: 
     assert did(watching.look()) == {ISSUE: ("add",)}
     assert waits[:2] == [3.0, 1.0]
     assert 0 < waits[2] <= 4.0
-    for headers in ({"Retry-After": "1800"}, {**soon, "X-RateLimit-Reset": str(int(time.time()) + 1800)}, {}):
-        api.refusals.append(Refusal(429, headers))
+    # GitHub's clock counts: that of this machine may be off by years.
+    off = {**soon, "X-RateLimit-Reset": "1000001800", "Date": "Sun, 09 Sep 2001 01:46:40 GMT"}
+    secondary = b'{"message": "You have exceeded a secondary rate limit."}'
+    for status, headers, body in (
+        (429, {"Retry-After": "1800"}, b""),
+        (429, {**soon, "X-RateLimit-Reset": str(int(time.time()) + 1800)}, b""),
+        (403, off, b""),
+        (403, {}, secondary),
+        (429, {}, b""),
+    ):
+        api.refusals.append(Refusal(status, headers, body))
         with pytest.raises(Limited) as limited:
             watching.look()
         assert 50 <= limited.value.facts["retry_after_seconds"] <= 1800
     assert len(waits) == 3
+    watching.close()
+
+
+def test_a_token_that_no_header_can_have_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for token in (f"{TOKEN}\nX-Evil: 1", f"{TOKEN} x", f"{TOKEN}\u20ac"):
+        monkeypatch.setenv("GITHUB_TOKEN", token)
+        with pytest.raises(Invalid) as refusal:
+            find_token()
+        assert TOKEN not in str(refusal.value)
+
+
+def test_an_old_cursor_leaves_nothing_behind(github: GitHub, api: FakeApi) -> None:
+    watching = watcher(github, api)
+    for second in range(5):
+        api.put_issue(12, updated_at=at(second))
+        watching.look()
+    assert len(watching._api.etags) <= 3
     watching.close()
 
 

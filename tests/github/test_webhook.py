@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import http.client
 import json
+import os
 import random
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,12 +17,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dibs.board import Board, connect
+from dibs.board import Board, connect, make
 from dibs.github import payload
 from dibs.github.decide import remembered
 from dibs.testing.invariants import assert_sound
 from tests.github.examples import examples
 from tests.github.payloads import HOSTILE_TITLES, at, issue, run
+from tests.kit.postgres_server import PostgresServer
 from tests.server.process import Serving
 
 OLD, NEW = "the-first-secret-of-the-hook", "the-secret-that-comes-after-it"
@@ -133,6 +136,23 @@ def test_what_is_not_signed_as_it_should_be_is_refused_and_changes_nothing(hook:
     assert hook.send(body)[0] == 200
 
 
+def test_a_body_in_chunks_is_a_body_and_a_header_counts_only_once(hook: Hook) -> None:
+    body = json.dumps(issue(5)).encode()
+    good = ("X-Hub-Signature-256", hook.signature(body))
+    usual = [("X-GitHub-Event", "issues"), ("X-GitHub-Delivery", "once"), ("Content-Type", "application/json")]
+    wrong = (good[0], f"sha256={'0' * 64}")
+    cases = [([good, wrong], 401), ([wrong, good], 401), ([good, good], 401), ([good, usual[1]], 422), ([good], 200)]
+    for headers, status in cases:
+        connection = http.client.HTTPConnection(hook._address.netloc, timeout=PATIENCE_SECONDS)
+        connection.putrequest("POST", "/webhooks/github")
+        for name, value in (*usual, *headers, ("Transfer-Encoding", "chunked")):
+            connection.putheader(name, value)
+        connection.endheaders(iter([body[:100], body[100:]]), encode_chunked=True)
+        assert connection.getresponse().status == status, headers
+        connection.close()
+        assert (issue_of(hook, 5) is not None) == (status == 200)
+
+
 def test_what_is_too_large_is_not_even_looked_at(hook: Hook) -> None:
     status, told = hook.send(issue(3, body="x" * BYTES_MAX))
     assert (status, told["code"]) == (413, "TOO_LARGE")
@@ -180,7 +200,25 @@ def test_a_mistake_in_the_policy_is_told_at_the_start(tmp_path: Path) -> None:
         assert "choose issues" in told["message"]
 
 
-def test_two_hundred_duplicates_at_once_change_nothing_twice(hook: Hook) -> None:
+@pytest.fixture
+def hook_of_two(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Hook]:
+    """A server of two processes."""
+    name = f"{postgres_server.prefix}hook_{os.urandom(6).hex()}"
+    postgres_server.create_database(name)
+    configured(tmp_path, '[github]\nsecrets_file = "secrets"\n', NEW)
+    make(postgres_server.url(name))
+    words = ("--workers", "2", "--quiet")
+    with Serving(tmp_path, *words, store=postgres_server.url(name)) as server:
+        with connect(postgres_server.url(name)) as board:
+            yield Hook(server.url, board)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait()
+    postgres_server.drop_database(name)
+
+
+@pytest.mark.parametrize("served", ["hook", "hook_of_two"])
+def test_two_hundred_duplicates_at_once_change_nothing_twice(request: pytest.FixtureRequest, served: str) -> None:
+    hook: Hook = request.getfixturevalue(served)
     story = [issue(4), issue(4, labels=["critical"], updated_at=at(1)), issue(4, state="closed", updated_at=at(2))]
     told = [story[number % 3] for number in range(200)]
     answers: list[int] = []

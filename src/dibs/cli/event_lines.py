@@ -108,7 +108,7 @@ def checks_and_cost(checks: dict[str, Any], cost: dict[str, Any]) -> list[str]:
 
 def _words(event: Event) -> list[str]:
     data = event.data
-    given = [str(data[name]) for name in ("note", "reason", "comment") if data.get(name)]
+    given = [str(data[name]) for name in ("note", "reason", "comment", "over") if data.get(name)]
     match event.kind:
         case "added":
             return [data.get("title", ""), *_conditions(data)]

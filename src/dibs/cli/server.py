@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
     from dibs.config import ServerSettings
-    from dibs.github.policy import Intake
+    from dibs.github.intake import Intake
     from dibs.model import Key
     from dibs.server.ops.open_files import FileLimit
 
@@ -48,7 +48,7 @@ def serve_options(parser: Parser) -> None:
 
 
 def serve(cli: Cli) -> None:
-    from dibs.github.policy import load_intake
+    from dibs.github.intake import load_intake
     from dibs.server.ops import address
 
     settings, intake = _server_settings(cli), load_intake(".")

@@ -55,6 +55,8 @@ class Api:
         self._connection: http.client.HTTPConnection | None = None
         #: The ETag of each answer, by its URL: an unchanged answer costs nothing of the rate limit.
         self.etags: dict[str, str] = {}
+        #: Whether another page follows the one that was answered last.
+        self.has_more = False
 
     def pages(self, path: str, **query: object) -> Iterator[list[dict[str, Any]]]:
         """The pages of a list. There is none if the first page is the one that was answered last time."""
@@ -67,8 +69,9 @@ class Api:
             if data is None:
                 return
             found = data if isinstance(data, list) else next((v for v in data.values() if isinstance(v, list)), [])
-            yield [one for one in found if isinstance(one, dict)]
             url = self._next(url, headers.get("Link", ""))
+            self.has_more = url is not None
+            yield [one for one in found if isinstance(one, dict)]
 
     def one(self, path: str) -> Any:
         return self._get(self._url + path, conditional=False)[0]
@@ -94,7 +97,7 @@ class Api:
                 return None, headers
             if status == 200:
                 return self._decoded(url, headers, body, conditional), headers
-            wait = _wait_seconds(status, headers, attempt)
+            wait = _wait_seconds(status, headers, body, attempt)
             if wait is None:
                 raise _refusal(status, url, body)
             if wait > WAIT_SECONDS_MAX:
@@ -142,6 +145,7 @@ class Api:
         except (ValueError, RecursionError) as error:
             raise StoreUnavailable(f"GitHub's answer is not JSON: {error}", retry_after_seconds=60) from error
         if conditional and "Etag" in headers:
+            self.forget(urlsplit(url).path.removeprefix(urlsplit(self._url).path))  # that of an older cursor
             self.etags[url] = headers["Etag"]
         return found
 
@@ -164,6 +168,9 @@ def find_token() -> str | None:
     import subprocess
 
     given = os.environ.get(ENV_TOKEN, "").strip()
+    if given and not (given.isascii() and given.isprintable() and " " not in given):
+        # A header with it would be refused by an error that shows it.
+        raise Invalid(f"{ENV_TOKEN} has characters that no token has; set it to one line of letters", field=ENV_TOKEN)
     if given:
         return given
     try:
@@ -173,18 +180,29 @@ def find_token() -> str | None:
     return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else None
 
 
-def _wait_seconds(status: int, headers: Mapping[str, str], attempt: int) -> float | None:
+def _wait_seconds(status: int, headers: Mapping[str, str], body: bytes, attempt: int) -> float | None:
     """How long to wait before another attempt; None if another one would not help."""
     if status in (403, 429):
         after, reset = headers.get("Retry-After", ""), headers.get("X-Ratelimit-Reset", "")
         if after.isdigit():
             return min(float(after), LIMIT_SECONDS_MAX)
         if headers.get("X-Ratelimit-Remaining") == "0" and reset.isdigit():
-            return min(max(1.0, int(reset) - time.time()), LIMIT_SECONDS_MAX)
-        return LIMIT_SECONDS if status == 429 else None
+            return min(max(1.0, int(reset) - _clock(headers)), LIMIT_SECONDS_MAX)
+        # A secondary limit may come without any header; what the token may not read says something else.
+        return LIMIT_SECONDS if status == 429 or b"rate limit" in body[:1000].lower() else None
     if status == 0 or status >= 500:
         return BACKOFF_SECONDS * 2.0**attempt * random.uniform(0.5, 1.0)
     return None
+
+
+def _clock(headers: Mapping[str, str]) -> float:
+    """The time as GitHub has it: the clock of this machine may be off."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except (ValueError, OverflowError):
+        return time.time()
 
 
 def _refusal(status: int, url: str, body: bytes) -> Exception:

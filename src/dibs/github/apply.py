@@ -7,13 +7,11 @@ verbs of a delivery carry request ids made of its id: the board keeps them in th
 
 from __future__ import annotations
 
-import threading
-
 from dibs import check
 from dibs.errors import Invalid, ItemAlreadyClaimed, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
-from dibs.github.decide import Decision, Step, decide
+from dibs.github import ends
+from dibs.github.decide import Decision, Step, approval, decide, frees
 from dibs.github.payload import digest
-from dibs.github.policy import UNBLOCK
 from dibs.model import BLOCKED, PENDING_APPROVAL
 from dibs.value import Value
 
@@ -26,10 +24,9 @@ if TYPE_CHECKING:
     from dibs.github.policy import Policy
     from dibs.model import Item
 
-ACTOR = AGENT = "github"
+ACTOR = AGENT = ends.AGENT
 #: More than the verbs of one fact and a few of other callers in between.
 ROUNDS_MAX = 200
-RECENT_MAX = 2000
 #: Refusals because another caller was faster: the item is read again.
 OVERTAKEN = (ItemChanged, ItemNotClaimable, ItemAlreadyClaimed, ItemNotFound)
 
@@ -45,8 +42,18 @@ class Outcome(Value):
 
 def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None = None) -> Outcome:
     did: list[str] = []
+    is_noted = False
     for _ in range(ROUNDS_MAX):
         item, decision = look(board, fact, policy)
+        if item is None and decision.rule:
+            later = ends.newest(board, fact)
+            if later != fact:
+                fact = later
+                continue
+            if delivery is not None and not fact.is_work and not is_noted:
+                ends.note(board, fact)
+                is_noted = True
+                continue
         if not decision.steps:
             found = None if item is None else item.id
             return Outcome(subject=fact.subject, item=found, did=tuple(did), why="" if did else decision.why)
@@ -59,46 +66,21 @@ def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None =
         except Invalid as error:
             if not _is_overtaken(error):
                 raise
+        if step.verb == "add":
+            fact = ends.newest(board, fact)
     raise StoreUnavailable(f"the item of {fact.subject} keeps changing; try again", retry_after_seconds=1)
-
-
-class RecentEnds:
-    """The subjects that ended lately, of one process. A delivery of before may still be under way; where the subject
-    has no item that remembers the end, it would make one for work that is over."""
-
-    def __init__(self) -> None:
-        self._facts: dict[str, Fact] = {}
-        self._lock = threading.Lock()
-
-    def converge(self, board: Board, fact: Fact, policy: Policy, delivery: str) -> Outcome:
-        """`converge`, with what ended meanwhile in mind."""
-        newest = self._note(fact)
-        outcome = converge(board, newest, policy, delivery=delivery)
-        ended = self._facts.get(fact.subject)
-        if ended is not None and ended.version > newest.version:
-            outcome = converge(board, ended, policy, delivery=delivery)
-        return outcome
-
-    def _note(self, fact: Fact) -> Fact:
-        """The newest that is known of the subject."""
-        with self._lock:
-            known = self._facts.get(fact.subject)
-            if known is not None and known.version > fact.version:
-                return known
-            self._facts.pop(fact.subject, None)
-            if not fact.is_work:
-                self._facts[fact.subject] = fact.replace(body="")
-                if len(self._facts) > RECENT_MAX:
-                    del self._facts[next(iter(self._facts))]
-            return fact
 
 
 def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decision]:
     """The item of the fact, and what is left to do about it."""
     item = next(iter(board.list(subject=fact.subject, limit=1)), None)
+    if item is not None and item.status == PENDING_APPROVAL and fact.approved_by:
+        # Who withdrew the approval since, by an edit, is not overruled by the same label once more.
+        given = {event.data.get("comment") for event in board.log(item.id) if event.kind == "approved"}
+        fact = fact if approval(fact, policy) not in given else fact.replace(approved_by=None)
     rule = policy.rule(fact)
     dependents: tuple[Item, ...] = ()
-    if item is not None and rule is not None and rule.do == UNBLOCK:
+    if item is not None and frees(rule, item):
         blocked = board.list(statuses=[BLOCKED], limit=check.LIST_MAX)
         dependents = tuple(one for one in blocked if item.id in one.depends_on)
     return item, decide(fact, policy, item, dependents)

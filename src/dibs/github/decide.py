@@ -11,7 +11,7 @@ from dibs.check import ENTRIES_MAX
 from dibs.github import policy as policies
 from dibs.github.payload import ISSUES, WORK_STATES, WORKFLOW_RUN, Fact, digest, label_name
 from dibs.model import DONE, ENDED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY
-from dibs.rules.items import EXTERNAL
+from dibs.rules.table import EXTERNAL
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Decision(Value):
 
 
 def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[Item] = ()) -> Decision:
-    """`dependents` are the items that are blocked by the item; only a rule that unblocks needs them."""
+    """`dependents` are the items that are blocked by the item, if that is to end: see `frees`."""
     rule = policy.rule(fact)
     if rule is None or rule.do == policies.IGNORE:
         return Decision(why="no rule is about it" if rule is None else f"{rule.name} ignores it")
@@ -58,8 +58,21 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
         steps = _reprioritise(rule, item, known)
     else:
         steps = [_edit(one, depends_on=[id for id in one.depends_on if id != item.id]) for one in dependents]
-        steps += [] if fact.is_work else _end(fact, rule, item, known)
+        steps += [] if fact.is_work and rule.do == policies.UNBLOCK else _end(fact, rule, item, known)
     return Decision(steps=tuple(steps), rule=rule.name, why="" if steps else f"{item.id} is up to date")
+
+
+def frees(rule: Rule | None, item: Item) -> bool:
+    """Whether what depends on the item waits for it no more. Of an item that its holder may still give back, and that
+    is cancelled then, the success that closes it has to free them now."""
+    is_held_and_closed = rule is not None and rule.do == policies.CLOSE and item.status == IN_PROGRESS
+    return is_held_and_closed or (rule is not None and rule.do == policies.UNBLOCK)
+
+
+def approval(fact: Fact, policy: Policy) -> str:
+    """What is recorded of a label that approves. It is that of one instant: each approves once."""
+    at = fact.version[:INSTANT_LENGTH]
+    return f"labeled {policy.approve_label} by {fact.approved_by} on GitHub at {at}"
 
 
 def remembered(item: Item) -> dict[str, Any]:
@@ -103,14 +116,14 @@ def _follow(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str,
                 _edit(item, subject=retired),
                 Step(verb="add", item=None, arguments=new_item(fact, policy, rule)),
             ]
-        return _remember(item, known, {**known, **_external(fact), "note": None})
+        return _remember(item, known, {**known, **_external(fact), **dict.fromkeys(("note", "over"))})
     changes = _changes(fact, policy, rule, item, known)
     after = item.replace(**{name: value for name, value in changes.items() if name in ("title", "body")})
     steps = [_edit(item, **changes)] if changes else []
     is_unread = item.status == PENDING_APPROVAL and item.attempts == 0
     if fact.approved_by and is_unread and (after.title, after.body) == (fact.title, fact.body):
-        comment = f"labeled {policy.approve_label} by {fact.approved_by} on GitHub"
-        steps.append(Step(verb="approve", item=item.id, arguments={"comment": comment, "revision": item.revision}))
+        arguments = {"comment": approval(fact, policy), "revision": item.revision}
+        steps.append(Step(verb="approve", item=item.id, arguments=arguments))
     return steps
 
 
@@ -119,7 +132,7 @@ def _is_again(fact: Fact, item: Item, known: dict[str, Any]) -> bool:
     if known.get("version", "") >= fact.version or not known:
         return False
     fails_again = fact.event == WORKFLOW_RUN and item.status == DONE
-    return fails_again or known.get("state") not in WORK_STATES
+    return fails_again or known.get("ended") is True or known.get("state") not in WORK_STATES
 
 
 def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +160,7 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
     if is_other and item.approved and item.status == IN_PROGRESS:
         # The holder goes on with what was approved. The version stays, so that the next look brings the new text.
         note = "its text or its code was changed on GitHub after it was approved"
-        external, details = {**known, "note": note}, {}
+        external, details = {**known, "note": note, "over": None}, {}
     else:
         changes |= text
     payload = {**item.payload, **details, EXTERNAL: _without_none(external)}
@@ -155,16 +168,21 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
 
 
 def _end(fact: Fact, rule: Rule, item: Item, known: dict[str, Any]) -> list[Step]:
-    """The item of a subject that is over: an unclaimed item ends, the holder of a claimed one decides."""
+    """The item of a subject that is over, or that a rule ends: an unclaimed item ends, the holder of a claimed one
+    decides."""
+    why = f"ended by {rule.name}" if fact.is_work else f"{fact.state} on GitHub"
     is_held = item.status == IN_PROGRESS
     is_drafted = item.status == PENDING_APPROVAL and item.attempts > 0
-    note = f"{fact.state} on GitHub while it was held; its holder decides" if is_held else None
+    note = f"{why} while it was held; its holder decides" if is_held else None
     if is_drafted:
-        note = f"{fact.state} on GitHub while its draft waited for approval"
-    steps = _remember(item, known, {**known, **_external(fact), "note": note})
+        note = f"{why} while its draft waited for approval"
+    reason = why + (f": {fact.url}" if fact.url else "")
+    # The board cancels an item with `over` when its holder lets go of it.
+    over = reason if is_held or is_drafted else None
+    ended = True if fact.is_work else None
+    steps = _remember(item, known, {**known, **_external(fact), "note": note, "over": over, "ended": ended})
     if item.status in ENDED or is_held or is_drafted:
         return steps
-    reason = f"{fact.state} on GitHub" + (f": {fact.url}" if fact.url else "")
     ends = rule.do == policies.CLOSE and item.status in (READY, PARKED, PENDING_APPROVAL)
     arguments = {"reason": reason, "revision": item.revision, "status": item.status, "url": fact.url}
     return [*steps, Step(verb="finish" if ends else "cancel", item=item.id, arguments=arguments)]

@@ -25,6 +25,7 @@ NAMES = {
     "isDraft": "draft",
     "mergedAt": "merged_at",
 }
+_SPACE = re.compile(r"\s*")
 _URL = re.compile(r"https?://[^/]+/([^/]+/[^/]+)/(issues|pull)/\d+")
 
 
@@ -44,15 +45,22 @@ def read(text: bytes) -> list[Fact]:
 
 def _entries(text: bytes) -> list[Any]:
     try:
-        rest, decoder = text.decode("utf-8-sig").lstrip(), json.JSONDecoder()
+        decoded, decoder = text.decode("utf-8-sig"), json.JSONDecoder()
         found: list[Any] = []
-        while rest:
-            value, end = decoder.raw_decode(rest)
+        end = _start(decoded, 0)
+        while end < len(decoded):
+            value, end = decoder.raw_decode(decoded, end)
             found += value if isinstance(value, list) else [value]
-            rest = rest[end:].lstrip()
+            end = _start(decoded, end)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"this is not JSON: {error}; nothing was added", field="file") from error
     return found
+
+
+def _start(text: str, after: int) -> int:
+    """Where the next value begins."""
+    found = _SPACE.match(text, after)
+    return after if found is None else found.end()
 
 
 def _fact(entry: object) -> Fact | None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 
-from dibs.check import ENTRIES_MAX, NAME_LENGTH_MAX, SUBJECT_LENGTH_MAX, TITLE_LENGTH_MAX
+from dibs.check import NAME_LENGTH_MAX, SUBJECT_LENGTH_MAX, TITLE_LENGTH_MAX
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ISSUES, PULL_REQUEST, WORKFLOW_RUN = "issues", "pull_request", "workflow_run"
 EVENTS = (ISSUES, PULL_REQUEST, WORKFLOW_RUN)
 #: The states of a subject. For the first two the work is to be done, for the others it is over.
-OPEN, FAILED, CLOSED, MERGED, SUCCEEDED = "open", "failed", "closed", "merged", "succeeded"
+OPEN, FAILED, CLOSED, MERGED, SUCCEEDED = STATES = ("open", "failed", "closed", "merged", "succeeded")
 WORK_STATES = (OPEN, FAILED)
 #: How a run of a workflow ends, as far as that says something about the code.
 CONCLUSIONS = {"failure": FAILED, "timed_out": FAILED, "startup_failure": FAILED, "success": SUCCEEDED}
@@ -34,10 +34,12 @@ WORKFLOWS_FOLDER = ".github/workflows/"
 BODY_BYTES_MAX = 200_000
 CUT = "\n\n(cut; see the original)"
 NUMBER_MAX = 10**12
+#: GitHub allows 100. An item keeps fewer, but any of them may decide.
+LABELS_MAX = 200
 #: A read of the API after a change is better than any webhook about a change within the same second.
 READ_RANK = "9"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._:/@#+-]+")
 
 
@@ -112,7 +114,7 @@ def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES
         body=text(found.get("body")),
         url=_url(found.get("html_url")),
         number=number,
-        labels=tuple(sorted(set(labels)))[:ENTRIES_MAX],
+        labels=tuple(sorted(set(labels)))[:LABELS_MAX],
         author=line(_object(found.get("user")).get("login"), NAME_LENGTH_MAX),
         association=line(found.get("author_association"), NAME_LENGTH_MAX) or "NONE",
         draft=found.get("draft") is True,
@@ -135,7 +137,7 @@ def run_fact(repository: str, found: object) -> Fact | None:
     return Fact(
         event=WORKFLOW_RUN,
         repository=repository,
-        subject=_subject(f"{SUBJECT_PREFIX}{repository}/workflows/{workflow}@{branch}"),
+        subject=_cut(f"{SUBJECT_PREFIX}{repository}/workflows/{workflow}@{branch}", SUBJECT_LENGTH_MAX, "~"),
         version=f"{number:012d}.{attempt:06d}",
         state=state,
         title=line(f"{workflow} fails on {branch}", TITLE_LENGTH_MAX),
@@ -160,6 +162,11 @@ def label_name(given: str) -> str:
     return _NOT_IN_NAMES.sub("-", given).strip("._:/@#+-")[:NAME_LENGTH_MAX]
 
 
+def is_same_label(given: object, label: str) -> bool:
+    """GitHub does not tell cases apart."""
+    return isinstance(given, str) and given.casefold() == label.casefold()
+
+
 def instant(given: object) -> str | None:
     """An instant of GitHub, which is compared as text."""
     return given if isinstance(given, str) and _INSTANT.fullmatch(given) else None
@@ -180,6 +187,11 @@ def text(given: object) -> str:
     return clean.decode() if len(clean) <= BODY_BYTES_MAX else clean[:BODY_BYTES_MAX].decode(errors="ignore") + CUT
 
 
+def session_id(prefix: str, repository: str) -> str:
+    """The id of a session of a repository."""
+    return _cut(f"{prefix}:{repository}", NAME_LENGTH_MAX, "@")
+
+
 def digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
@@ -189,8 +201,8 @@ def _with_approval(fact: Fact, data: Mapping[str, Any], label: str | None) -> Fa
     without reading. So the author's own label and a program's approve nothing."""
     sender = _object(data.get("sender"))
     by = line(sender.get("login"), NAME_LENGTH_MAX)
-    is_label = data.get("action") == "labeled" and _object(data.get("label")).get("name") == label
-    if label is None or not is_label or not by or by == fact.author or sender.get("type") != "User":
+    is_label = label is not None and is_same_label(_object(data.get("label")).get("name"), label)
+    if data.get("action") != "labeled" or not is_label or not by or by == fact.author or sender.get("type") != "User":
         return fact
     return fact.replace(approved_by=by)
 
@@ -214,8 +226,9 @@ def _branch(repository: str, ref: object, of: object) -> str:
     return name if not name or full_name == repository else f"{full_name.partition('/')[0]}:{name}"
 
 
-def _subject(key: str) -> str:
-    return key if len(key) <= SUBJECT_LENGTH_MAX else f"{key[: SUBJECT_LENGTH_MAX - 13]}~{digest(key)}"
+def _cut(key: str, length_max: int, mark: str) -> str:
+    """The key; of one that is too long the beginning and a digest, so that two of them stay different."""
+    return key if len(key) <= length_max else f"{key[: length_max - 13]}{mark}{digest(key)}"
 
 
 def _url(given: object) -> str:

@@ -9,7 +9,6 @@ been meant.
 from __future__ import annotations
 
 import os
-import stat
 from fnmatch import fnmatchcase
 
 from dibs import check, config
@@ -30,6 +29,8 @@ VERBS = (MAKE, REPRIORITISE, CLOSE, CANCEL, UNBLOCK, IGNORE)
 #: What makes sense only as long as there is something to do.
 FOR_WORK = (MAKE, REPRIORITISE)
 OVER = ("closed", "merged", "succeeded")
+#: Settings that only these verbs obey.
+OBEYED_BY = {"type": (MAKE,), "project": (MAKE,), "add_labels": (MAKE,), "priority": FOR_WORK}
 #: The names that each state has in a rule; an issue with a label is `labeled`, too.
 LABELED = "labeled"
 ACTIONS = {
@@ -38,6 +39,11 @@ ACTIONS = {
     MERGED: ("merged",),
     FAILED: ("failed", "completed"),
     SUCCEEDED: ("succeeded", "completed"),
+}
+ACTIONS_OF = {
+    ISSUES: ("opened", LABELED, "closed"),
+    PULL_REQUEST: ("opened", LABELED, "closed", "merged"),
+    WORKFLOW_RUN: ("completed", "failed", "succeeded"),
 }
 KNOWN_ACTIONS = ("opened", LABELED, "closed", "merged", "completed", "failed", "succeeded")
 ASSOCIATIONS = (
@@ -49,8 +55,6 @@ APPROVAL, ACCEPT = "approval", "accept"
 OUTSIDERS = (APPROVAL, ACCEPT, IGNORE)
 PRIORITIES = {"critical": 10, "security": 9, "bug": 8, "feature": 5, "enhancement": 5, "documentation": 3}
 PRIORITIES |= {"refactoring": 1}
-SECRET_LENGTH_MIN = 16
-SECRETS_BYTES_MAX = 64_000
 #: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes. A server takes no larger bodies than
 #: the limit, whatever they are.
 WEBHOOK_BYTES_MAX = 2_000_000
@@ -137,20 +141,6 @@ class Policy(Value):
         return next((word for word in (whole, last) if word in self.priorities), None)
 
 
-class Intake:
-    """What a server needs to accept webhooks. Not a `Value`, whose text would show the secrets."""
-
-    __slots__ = ("policy", "secrets")
-
-    def __init__(self, policy: Policy, secrets: tuple[bytes, ...]) -> None:
-        self.policy, self.secrets = policy, secrets
-
-
-def load_intake(folder: str) -> Intake:
-    policy = load(folder)
-    return Intake(policy, secrets(policy))
-
-
 def load(folder: str) -> Policy:
     """The policy of the nearest `dibs.toml` at or above the folder; the defaults without one."""
     path = config.find_file(folder)
@@ -167,31 +157,6 @@ def read(path: str) -> Policy:
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: {error}", field=config.FILE_NAME) from error
     return _Reader(path, text).policy(table)
-
-
-def secrets(policy: Policy) -> tuple[bytes, ...]:
-    """The secrets that a webhook may be signed with: those of the environment, and a line each of `secrets_file`."""
-    given = os.environ.get(config.ENV_GITHUB_SECRET, "").split()
-    if policy.secrets_file is not None:
-        given += _kept_secrets(policy.secrets_file)
-    for secret in given:
-        if len(secret) < SECRET_LENGTH_MIN:
-            problem = f"a secret of GitHub's webhooks needs {SECRET_LENGTH_MIN} characters or more"
-            raise Invalid(f"{problem}; make one with: openssl rand -hex 32", field=config.ENV_GITHUB_SECRET)
-    return tuple(secret.encode() for secret in given)
-
-
-def _kept_secrets(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            content = file.read(SECRETS_BYTES_MAX)
-    except OSError as error:
-        raise Invalid(f"cannot read secrets_file {path}: {error.strerror}", field="secrets_file") from error
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        # Also keeps a `dibs.toml` that came with a clone from naming a file whose content everybody knows.
-        raise Invalid(f"{path} can be read by others; type: chmod 600 {path}", field="secrets_file")
-    return content.decode(errors="replace").split()
 
 
 class _Reader:
@@ -245,7 +210,7 @@ class _Reader:
             "association": lambda one: self._some_of(one, ASSOCIATIONS),
             "labels": _patterns,
             "branch": _texts,
-            "repository": _patterns,
+            "repository": _repositories,
             "workflow": _texts,
             "draft": _flag,
             "type": lambda one: check.name(one, "type"),
@@ -265,12 +230,23 @@ class _Reader:
             raise self._mistake('a rule with do = "make" needs the type of the item', where)
         if found["do"] in FOR_WORK and set(found.get("action", ())) & set(OVER):
             raise self._mistake(f"do = {found['do']!r} is for what is open or failed, not {', '.join(OVER)}", where)
+        events = found.get("event", payload.EVENTS)
+        for action in found.get("action", ()):
+            if not any(action in ACTIONS_OF[event] for event in events):
+                known = ", ".join(dict.fromkeys(one for event in events for one in ACTIONS_OF[event]))
+                raise self._mistake(f"{' and '.join(events)} are never {action}, but {known}", (*where, "action"))
+        for name, verbs in OBEYED_BY.items():
+            if name in found and found["do"] not in verbs:
+                problem = f"{name} is for do = {' or '.join(map(repr, verbs))}; {found['do']!r} does not obey it"
+                raise self._mistake(problem, (*where, name))
         if found["do"] == REPRIORITISE and "priority" not in found:
             raise self._mistake('a rule with do = "reprioritise" needs a priority', where)
         return Rule(**found, line=self._line(where))
 
     def _priorities(self, given: object) -> dict[str, int]:
         where, table = ("github", "priorities"), _table(given)
+        if len({name.casefold() for name in table}) < len(table):
+            raise Invalid("two names differ only in case, which does not count; keep one of them")
         return {name.casefold(): self._checked(priorities.parse, value, name, where) for name, value in table.items()}
 
     def _projects(self, given: object) -> tuple[tuple[str, str], ...]:
@@ -279,6 +255,8 @@ class _Reader:
         def project(value: object) -> str:
             return check.name(value, "project")
 
+        for name in table:
+            self._checked(_repositories, name, name, where)
         return tuple((name.lower(), self._checked(project, value, name, where)) for name, value in table.items())
 
     def _one_of(self, given: object, known: tuple[str, ...]) -> str:
@@ -310,19 +288,28 @@ class _Reader:
         wanted = next((one for one in where if isinstance(one, int)), None)
         header: tuple[str, ...] = ()
         table_line, table_depth, rule = 1, 0, -1
+        headers = [_keys(line.strip(" []")) for line in self._lines if line.lstrip().startswith("[")]
+        if wanted is not None and ("github", "rules") not in headers:
+            names, wanted = names[:2], None  # the rules are a list in one place
         for number, full in enumerate(self._lines, start=1):
             line = full.strip()
             is_header = line.startswith("[")
             if is_header:
-                header = tuple(line.partition("#")[0].strip(" []").replace(" ", "").split("."))
+                header = _keys(line.partition("#")[0].strip(" []"))
                 rule += header == ("github", "rules")
             if wanted is not None and (header != ("github", "rules") or rule != wanted):
                 continue
             if is_header and header == names[: len(header)] and len(header) > table_depth:
                 table_line, table_depth = number, len(header)
-            elif (*header, line.partition("=")[0].strip(" \"'")) == names:
+            elif (*header, *_keys(line.partition("=")[0], names[len(header) :])) == names:
                 return number
         return table_line
+
+
+def _keys(dotted: str, whole: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The keys of a dotted key; one that is `whole` is not split."""
+    plain = dotted.strip(" \"'")
+    return (plain,) if (plain,) == whole else tuple(one.strip(" \"'") for one in dotted.split("."))
 
 
 def _any_matches(patterns: tuple[str, ...], values: tuple[str, ...]) -> bool:
@@ -343,9 +330,19 @@ def _text(given: object) -> str:
 
 
 def _texts(given: object) -> tuple[str, ...]:
+    if given == []:
+        raise Invalid("an empty list matches nothing; leave it out to match anything")
     return tuple(
         _text(one) for one in ([given] if isinstance(given, str) else given if isinstance(given, list) else [0])
     )
+
+
+def _repositories(given: object) -> tuple[str, ...]:
+    found = _patterns(given)
+    wrong = next((one for one in found if "/" not in one and "*" not in one), None)
+    if wrong is not None:
+        raise Invalid(f"{wrong!r:.60} is no repository; name it as OWNER/NAME, or all of an owner as OWNER/*")
+    return found
 
 
 def _patterns(given: object) -> tuple[str, ...]:

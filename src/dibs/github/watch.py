@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: How many pages of runs a watcher reads that has never looked.
 FIRST_PAGES = 1
+#: How many pages of issues one look reads; the next one continues.
+PAGES_MAX = 1000
 #: The lists, as the cursor names them.
 ISSUES, PULLS, RUNS = "issues", "pulls", "runs"
 
@@ -44,7 +46,7 @@ class Watcher:
     def __init__(self, board: Board, api: Api, repository: str, policy: Policy) -> None:
         self._board, self._api, self._policy = board, api, policy
         self._repository, self._path = repository, f"/repos/{repository}"
-        self._session = f"github:{repository}"[: check.NAME_LENGTH_MAX]
+        self._session = payload.session_id("github", repository)
         self._cursor = self._kept_cursor()
         self._unreadable: list[str] = []
         self._is_started = False
@@ -80,11 +82,26 @@ class Watcher:
 
     def _issues(self) -> Iterator[tuple[Fact, str]]:
         for query in self._queries(ISSUES, payload.ISSUES):
-            for page in self._pages(ISSUES, f"{self._path}/issues", sort="updated", direction="asc", **query):
+            for page in self._issue_pages(query):
                 for one in page:
                     fact = None if "pull_request" in one else payload.issue_fact(self._repository, one, is_read=True)
                     if fact is not None:
                         yield fact, _updated_at(one)
+
+    def _issue_pages(self, query: dict[str, str]) -> Iterator[list[dict[str, Any]]]:
+        """The pages, oldest change first. An issue that changes meanwhile moves to the end, and those after it move up,
+        past the end of a page that was read. So the next page is what has changed since this one, by its instant and
+        not by its number, unless a whole page is of one second."""
+        for _ in range(PAGES_MAX):
+            is_continued = False
+            for page in self._pages(ISSUES, f"{self._path}/issues", sort="updated", direction="asc", **query):
+                newest, has_more = max(map(_updated_at, page), default=""), self._api.has_more
+                yield page
+                if has_more and newest > query.get("since", ""):
+                    query, is_continued = {**query, "since": newest}, True
+                    break
+            if not is_continued:
+                return
 
     def _pulls(self) -> Iterator[tuple[Fact, str]]:
         """GitHub cannot list pull requests since an instant: the newest first, up to there."""
@@ -140,11 +157,17 @@ class Watcher:
         """Whether a member put the label there that approves, and nothing has changed since. The events of an issue do
         not tell of edits, so any later change leaves the decision to a person."""
         label = self._policy.approve_label
-        if label is None or label not in fact.labels or not self._awaits_approval(fact):
+        if label is None or not any(payload.is_same_label(one, label) for one in fact.labels):
+            return fact
+        if not self._awaits_approval(fact):
             return fact
         events = [one for page in self._api.pages(f"{self._path}/issues/{fact.number}/events") for one in page]
         self._api.forget(f"{self._path}/issues/{fact.number}/events")
-        put = [one for one in events if one.get("event") == "labeled" and _name(one.get("label")) == label]
+        put = [
+            one
+            for one in events
+            if one.get("event") == "labeled" and payload.is_same_label(_name(one.get("label")), label)
+        ]
         actor = put[-1].get("actor") if put else None
         if not isinstance(actor, dict) or actor.get("type") != "User" or actor.get("login") == fact.author:
             return fact

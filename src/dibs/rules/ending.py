@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: The end reason of a session whose owner process died, and of one that ended with its parent.
 OWNER_DIED = "its owner process died"
 PARENT_ENDED = "its parent session ended"
+#: Verbs after which another session could take the item up.
+LETTING_GO = ("release", "expire", "owner_died", "force_release", "fail")
 #: Keeps the backoff a finite number.
 DOUBLINGS_MAX = 62
 
@@ -198,6 +200,9 @@ def _end(
     **changes: Any,
 ) -> Step:
     table.require(verb, state.item)
+    over = table.over(state.item) if verb in LETTING_GO and status != FAILED else None
+    if over is not None:
+        status, details = CANCELLED, {"over": over}
     begun = _begun_run(state, claim)
     run = begun.replace(
         ended_at=now,

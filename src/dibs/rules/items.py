@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
 #: Fields that an approval covers: editing one withdraws the approval.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
-#: The key of a payload for the state of the item's subject elsewhere, such as that of an issue: see `_covered`.
-EXTERNAL = "external"
 #: Fields that the agents' policies look at.
 POLICY_FIELDS = ("type", "action")
 #: Fields that cannot change while the item is claimed, because the claim was decided on them.
@@ -237,7 +235,7 @@ def _covered(item: Item, real: dict[str, Any]) -> frozenset[str]:
 
 
 def _without_external(payload: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if name != EXTERNAL}
+    return {name: value for name, value in payload.items() if name != table.EXTERNAL}
 
 
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
@@ -249,6 +247,12 @@ def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
                 field=name,
                 action=item.action,
             )
+    if table.over(item.replace(payload=real.get("payload", item.payload))) != table.over(item):
+        raise Forbidden(
+            f"external.over in the payload of {item.id} cancels it; only an admin can change it",
+            item=item.id,
+            field="payload",
+        )
 
 
 def _refuse_while_claimed(

@@ -25,19 +25,22 @@ from dibs.model import (
 #: The statuses of an item that is neither claimed nor ended nor parked.
 RESTING = (PENDING_APPROVAL, BLOCKED, SCHEDULED, READY)
 
+#: The key of a payload for the state of the item's subject elsewhere, such as that of an issue; see `over`.
+EXTERNAL = "external"
+
 #: verb -> status before -> the statuses it may lead to.
 TRANSITIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "settle": {BLOCKED: (SCHEDULED, READY), SCHEDULED: (BLOCKED, READY)},
     "edit": dict.fromkeys(RESTING, RESTING)
     | {status: (status,) for status in (IN_PROGRESS, PARKED, DONE, FAILED, REJECTED, CANCELLED)},
     "claim": {READY: (IN_PROGRESS,), PARKED: (IN_PROGRESS,)},
-    "release": {IN_PROGRESS: (*RESTING, PARKED)},
+    "release": {IN_PROGRESS: (*RESTING, PARKED, CANCELLED)},
     "hand": {IN_PROGRESS: (IN_PROGRESS,)},
-    "expire": {IN_PROGRESS: (*RESTING, FAILED)},
-    "owner_died": {IN_PROGRESS: (*RESTING, FAILED)},
-    "force_release": {IN_PROGRESS: RESTING},
+    "expire": {IN_PROGRESS: (*RESTING, FAILED, CANCELLED)},
+    "owner_died": {IN_PROGRESS: (*RESTING, FAILED, CANCELLED)},
+    "force_release": {IN_PROGRESS: (*RESTING, CANCELLED)},
     "done": {IN_PROGRESS: (DONE,)},
-    "fail": {IN_PROGRESS: (*RESTING, FAILED)},
+    "fail": {IN_PROGRESS: (*RESTING, FAILED, CANCELLED)},
     "submit": {IN_PROGRESS: (PENDING_APPROVAL,)},
     "reject": {IN_PROGRESS: (REJECTED,), PENDING_APPROVAL: (REJECTED,)},
     "approve": {PENDING_APPROVAL: (BLOCKED, SCHEDULED, READY, DONE)},
@@ -63,6 +66,13 @@ def require(verb: str, item: Item) -> None:
             status=item.status,
             why=f"{verb} needs {needed}",
         )
+
+
+def over(item: Item) -> str | None:
+    """Why a claim of the item that ends without a result cancels it: its issue was closed while it was held."""
+    external = item.payload.get(EXTERNAL)
+    found = external.get("over") if isinstance(external, dict) else None
+    return found if found and isinstance(found, str) else None
 
 
 def rest(item: Item, now: int, *, blocked: bool) -> str:

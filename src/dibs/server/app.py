@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from dibs.config import ServerSettings
 from dibs.errors import DibsError
-from dibs.github.policy import Intake
+from dibs.github.intake import Intake
 from dibs.server import pages
 from dibs.server.api import board_routes, github, mcp, responses, verb_routes
 from dibs.server.api.endpoints import DocumentedApp

@@ -53,6 +53,8 @@ KINDS: dict[str, tuple[frozenset[str], str]] = {
     "found": (RESTING | ENDED | {"parked"}, ANYWHERE),
     "annotated": (RESTING | HELD | ENDED | {"parked"}, SAME),
 }
+#: Kinds that let go of an item: one whose subject is over is cancelled by them.
+LETTING_GO = ("released", "forgotten", "expired", "owner_died", "force_released", "failed", "restored")
 #: Statuses that some kinds may lead to beside the above.
 ELSE = {
     "released": "parked",
@@ -259,6 +261,8 @@ class Story:
 
     def _leads_to(self, event: Event) -> frozenset[str] | set[str]:
         before, told = self.fields["status"], KINDS[event.kind][1]
+        if before in HELD and event.kind in LETTING_GO and self._is_subject_over():
+            return {"cancelled"} | ({"failed"} if ELSE.get(event.kind) == "failed" else set())
         if told == ANYWHERE:
             return self._rests(event) if event.status in RESTING else ENDED | {"parked"}
         if event.kind == "edited" and before in RESTING:
@@ -273,6 +277,10 @@ class Story:
     def _is_over(self, failed: Event) -> bool:
         """Whether it is not tried again."""
         return "final" in failed.data or bool(self.fields["failures"] > self.fields["retries"])
+
+    def _is_subject_over(self) -> bool:
+        external = self.fields["payload"].get("external")
+        return isinstance(external, dict) and isinstance(external.get("over"), str) and external["over"] != ""
 
     def _rests(self, event: Event) -> set[str]:
         """Where it may stay, as far as it can be said without a look at what it depends on."""

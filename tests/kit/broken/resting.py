@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from dibs.model import Ended, Grant, Item, Prune, Sweep
+    from dibs.model import Edited, Ended, Grant, Item, Prune, Sweep
 
 MILLION = 1_000_000
 
@@ -398,3 +398,21 @@ class RestoreKeepsRequests(Mistake):
             sql = "INSERT INTO requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :hash, :answer, :at)"
             self.raw(sql, actor=data["actor"], id=data["id"], hash=data["fingerprint"], answer=answer, at=data["at"])
         return moved
+
+
+@caught_by("states", "test_what_is_over_elsewhere_is_cancelled_by_whatever_lets_go_of_it")
+class BringsBackWhatIsOver(Moves):
+    """Lets a forced release return every item to the board."""
+
+    def force_release(self, item: str, **asked: Any) -> Ended:
+        ended = self.inner.force_release(item, **asked)
+        self.put(item, "ready")
+        return ended
+
+
+@caught_by("items", "test_who_may_not_relabel_changes_no_type_and_no_action")
+class LetsAgentsCancel(Mistake):
+    """Asks for no right to say that an item is over."""
+
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Edited:
+        return self.inner.edit(item, changes, relabel=relabel or "payload" in changes, **asked)

@@ -15,8 +15,8 @@ from fastapi.responses import Response
 
 from dibs.errors import Invalid, Unauthenticated
 from dibs.github import payload
-from dibs.github.apply import RecentEnds
-from dibs.github.policy import Intake
+from dibs.github.apply import converge
+from dibs.github.intake import Intake
 from dibs.server.api import bodies
 from dibs.server.api.responses import answer
 from dibs.server.service import Service
@@ -28,7 +28,7 @@ _SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 def routes(service: Service, intake: Intake) -> APIRouter:
-    router, ends = APIRouter(), RecentEnds()
+    router = APIRouter()
 
     # Not in the OpenAPI document: GitHub describes its webhooks.
     @router.post(PATH, include_in_schema=False)
@@ -37,31 +37,37 @@ def routes(service: Service, intake: Intake) -> APIRouter:
         data = await bodies.read_signed(
             request, intake.policy.webhook_bytes_max, lambda body: _require_signature(body, signature, intake.secrets)
         )
-        delivery, event = request.headers.get(DELIVERY, ""), request.headers.get(EVENT, "")
+        delivery, event = _header(request, DELIVERY), _header(request, EVENT)
         if not _DELIVERY.fullmatch(delivery):
             raise Invalid("X-GitHub-Delivery must be the id of a delivery", field=DELIVERY)
-        return answer(await service.run(lambda: _apply(service, intake, ends, event, delivery, data)))
+        return answer(await service.run(lambda: _apply(service, intake, event, delivery, data)))
 
     return router
 
 
-def _apply(service: Service, intake: Intake, ends: RecentEnds, event: str, delivery: str, data: Any) -> dict[str, Any]:
+def _apply(service: Service, intake: Intake, event: str, delivery: str, data: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = {"subject": None, "item": None, "did": [], "why": "it is about nothing that dibs follows"}
     if event == "ping":
         return {**nothing, "why": "pong"}
     fact = payload.from_webhook(event, data, intake.policy.approve_label)
     if fact is None:
         return nothing
-    found = ends.converge(service.board, fact, intake.policy, delivery).as_dict()
+    found = converge(service.board, fact, intake.policy, delivery=delivery).as_dict()
     return {**found, "did": list(found["did"])}
 
 
 def _signature(request: Request) -> str:
     """The header, checked before the body is read. The SHA-1 that GitHub also sends is not accepted."""
-    given = request.headers.get(SIGNATURE, "")
+    given = _header(request, SIGNATURE)
     if not _SIGNATURE.fullmatch(given):
         raise Unauthenticated("a delivery needs X-Hub-Signature-256: set the webhook's secret on GitHub")
     return given
+
+
+def _header(request: Request, name: str) -> str:
+    """Empty if it is there twice: a proxy may have looked at the other one."""
+    found = request.headers.getlist(name)
+    return found[0] if len(found) == 1 else ""
 
 
 def _require_signature(body: bytearray, signature: str, secrets: tuple[bytes, ...]) -> None:

@@ -15,7 +15,7 @@ import uvicorn
 
 from dibs.board import Board
 from dibs.config import ServerSettings
-from dibs.github.policy import Intake
+from dibs.github.intake import Intake
 from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
 from dibs.server.ops.address import BACKLOG

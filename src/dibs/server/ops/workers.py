@@ -134,7 +134,7 @@ def _stop_signals() -> Iterator[threading.Event]:
 def main() -> int:
     from dibs.board import connect
     from dibs.errors import DibsError
-    from dibs.github.policy import load_intake
+    from dibs.github.intake import load_intake
     from dibs.location import without_password
     from dibs.server.ops.run import make_server
 

@@ -16,6 +16,9 @@ session holds the item now.
 fingerprint it is `INVALID`. Refusals and an empty `next` are not kept. A sweep deletes answers older than
 `request_kept_seconds`, except the latest 1,000 of them, because the clock may have jumped.
 
+**Over.** A payload with a text as `external.over` says that the item's subject needs no more work. Such an item is
+cancelled when its claim ends in a way that would return it to the board or park it, in the same step.
+
 **Revisions.** The `revision` of an item is the number of its latest event. A verb with a `revision` takes effect only
 if the item is still at that revision, which the caller has read: otherwise nothing changes, and the refusal is
 `TASK_CHANGED`, with the current revision and its actor. This check comes before every other one of the item's state.

@@ -173,6 +173,11 @@ class TestItems:
         assert board.edit("x", relabel=False, type="mail", action="send").before == {}
         assert board.edit("x", relabel=False, action="send", title="new").before == {"title": "do x"}
         assert board.edit("y", type="t").action == "t"
+        over = {"external": {"over": "closed"}}
+        assert refused(Forbidden, board.edit, "x", relabel=False, payload=over).facts["field"] == "payload"
+        board.edit("x", payload=over)
+        refused(Forbidden, board.edit, "x", relabel=False, payload={})
+        assert board.edit("x", relabel=False, payload={**over, "to": "all"}).payload["to"] == "all"
 
     def test_a_repeated_request_is_answered_although_it_made_another_revision(self, harness: Harness) -> None:
         board = harness.board()

@@ -6,11 +6,12 @@ table.
 from __future__ import annotations
 
 from dibs.errors import DibsError
-from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, READY, SCHEDULED, STATUSES
+from dibs.model import BLOCKED, CANCELLED, FAILED, IN_PROGRESS, PARKED, READY, SCHEDULED, STATUSES
 from dibs.rules.table import RESTING, TRANSITIONS
 from dibs.testing.conformance.asking import TTL_SECONDS, expire, session, whole
 from dibs.testing.conformance.walking import AWAY, BACK, REACHES, TIMELY, VERBS, Subject, bring
 from dibs.testing.harness import Harness
+from dibs.testing.invariants import assert_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,44 @@ class TestStates:
                     if after != (SCHEDULED if (verb, wanted) == ("fail", READY) else wanted):
                         wrong.append(f"{verb}: {after}, it rests {wanted}")
         assert not wrong, "\n".join(wrong)
+
+    def test_what_is_over_elsewhere_is_cancelled_by_whatever_lets_go_of_it(self, harness: Harness) -> None:
+        """Also when it is parked, forgotten, or released because its session ends; and nobody is offered it."""
+        board = harness.board()
+        over = {"external": {"state": "closed", "over": "closed on GitHub"}}
+        ways = {verb: VERBS[verb] for verb in (*BACK, "release and park")} | {
+            "forget": lambda it: it.board.heartbeat(session=it.holder, holding={}),
+            "end_session": lambda it: it.board.end_session(it.holder),
+        }
+        for verb, let_go in ways.items():
+            with Subject(harness, board, verb.replace(" ", "-"), retries=3) as subject:
+                subject.claim()
+                board.wait(subject.id, session=session(board, "waiter"))
+                assert board.edit(subject.id, payload=over).status == IN_PROGRESS
+                if verb == "expire":
+                    expire(harness)
+                    assert board.get(subject.id).item.status == CANCELLED, "also to those who only read"
+                let_go(subject)
+                after, event = board.get(subject.id), board.log(subject.id)[-1]
+                assert (after.item.status, after.waiters, after.claim) == (CANCELLED, (), None), verb
+                assert (event.status, event.data["over"]) == (CANCELLED, "closed on GitHub"), verb
+                assert after.runs[0].outcome == event.kind != "cancelled", "the run ended as runs do"
+        assert_sound(board)
+
+    def test_the_holder_of_what_is_over_elsewhere_ends_it_with_a_result(self, harness: Harness) -> None:
+        board = harness.board()
+        ends = {"done": "done", "submit": "pending_approval", "fail": FAILED, "hand": IN_PROGRESS}
+        for verb, status in ends.items():
+            with Subject(harness, board, verb, payload={"external": {"over": "closed"}}) as subject:
+                subject.claim()
+                VERBS[verb](subject)
+                assert board.get(subject.id).item.status == status
+        for number, external in enumerate(({"over": ""}, {"over": 1}, ["over"])):
+            with Subject(harness, board, f"not-{number}", payload={"external": external}) as subject:
+                subject.claim()
+                VERBS["release"](subject)
+                assert board.get(subject.id).item.status == READY
+        assert_sound(board)
 
     def test_what_is_set_aside_or_failed_comes_back_to_where_it_rests(self, harness: Harness) -> None:
         board = harness.board()

@@ -135,6 +135,12 @@ BEGIN
     RETURN 'ready';
 END $$;
 
+-- Why a claim of an item with this payload that ends without a result cancels the item.
+CREATE OR REPLACE FUNCTION dibs.over(p_payload json) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE pg_catalog.json_typeof(pg_catalog.json_extract_path(p_payload, 'external', 'over'))
+           WHEN 'string' THEN nullif(pg_catalog.json_extract_path_text(p_payload, 'external', 'over'), '') END
+$$;
+
 -- Offer a ready item to its first live ticket, or make it claimable by every session.
 CREATE OR REPLACE FUNCTION dibs.available(INOUT i dibs.items, p_now bigint, s dibs.settings) LANGUAGE plpgsql AS $$
 DECLARE
@@ -201,7 +207,13 @@ CREATE OR REPLACE FUNCTION dibs.end_run(
     p_draft text DEFAULT NULL, p_links text DEFAULT NULL, p_cost text DEFAULT NULL, p_told text DEFAULT NULL,
     p_call_id text DEFAULT NULL
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    over text;
 BEGIN
+    IF p_outcome IN ('released', 'forgotten', 'expired', 'owner_died', 'force_released', 'failed') AND p_status <> 'failed' THEN
+        over := dibs.over(i.payload);
+        p_status := CASE WHEN over IS NULL THEN p_status ELSE 'cancelled' END;
+    END IF;
     DELETE FROM dibs.claims WHERE item = c.item AND token = c.token;
     UPDATE dibs.runs
     SET ended_at = p_now, outcome = p_outcome, reason = p_reason, draft = p_draft, call_id = p_call_id,
@@ -221,7 +233,7 @@ BEGIN
             ('{"reason": ' || coalesce(to_json(p_reason)::text, 'null')
              || coalesce(', "draft": ' || to_json(p_draft)::text, '')
              || coalesce(', "links": ' || p_links, '') || coalesce(', "cost": ' || p_cost, '')
-             || coalesce(', ' || p_told, '') || '}')::json);
+             || coalesce(', "over": ' || to_json(over)::text, '') || coalesce(', ' || p_told, '') || '}')::json);
 END $$;
 
 -- End a claim that expired or whose owner died: a strike; the last strike fails the item. `p_why` is an additional reason.

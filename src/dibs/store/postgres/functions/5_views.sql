@@ -44,6 +44,7 @@ FROM (
     SELECT item, 'in_progress' FROM dibs.claims WHERE expires_at > dibs.clock()
     UNION ALL
     SELECT x.id, CASE WHEN x.status = 'in_progress' AND x.strikes + 1 >= (dibs.default_settings()).max_strikes THEN 'failed'
+                      WHEN x.status = 'in_progress' AND dibs.over(x.payload) IS NOT NULL THEN 'cancelled'
                       WHEN x.needs_approval THEN 'pending_approval'
                       WHEN EXISTS (SELECT 1 FROM dibs.dependencies d JOIN dibs.items y ON y.id = d.needs
                                    WHERE d.item = x.id AND y.status <> 'done') THEN 'blocked'

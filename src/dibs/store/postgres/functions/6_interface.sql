@@ -192,7 +192,7 @@ END $$;
 -- No role has any right here that was not granted explicitly.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dibs FROM PUBLIC;
 -- The time and the default settings are not secret, and a reader of a view calls its functions with its own rights.
-GRANT EXECUTE ON FUNCTION dibs.clock(), dibs.instant(bigint), dibs.default_settings() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION dibs.clock(), dibs.instant(bigint), dibs.over(json), dibs.default_settings() TO PUBLIC;
 
 -- Unless the database's owner has set a search path, these names resolve without a schema.
 DO $$
