@@ -70,6 +70,19 @@ class ReleasesThenClaims(Mistake):
         return self.inner.claim(item, session=to, ttl_seconds=asked.get("ttl_seconds"))
 
 
+@caught_by("handing", "test_a_token_is_worth_nothing_from_the_instant_in_which_its_claim_is_handed_on")
+class FencesThenHands(Mistake):
+    """Asks for the token in one transaction, and passes on in others whatever claim there is by then."""
+
+    def hand(self, item: str, *, to: str, session: str, token: int | None = None, **asked: Any) -> Grant:
+        self.inner.renew(item, session=session, token=token)
+        held = self.inner.get(item).claim
+        assert held is not None
+        if held.session == to:
+            return self.inner.hand(item, to=to, session=session, token=token, **asked)
+        return self.inner.hand(item, to=to, session=held.session, token=held.token, **asked)
+
+
 @caught_by("handing", "test_the_old_token_is_refused_and_told_who_holds_it")
 class HandsOverUnderTheOldToken(Mistake):
     """Writes another name into the claim."""
