@@ -63,6 +63,7 @@ def test_a_wrapped_program_runs_while_its_item_is_held_and_its_exit_ends_the_ite
     assert shop.answer("dibs sessions")["sessions"] == [], "a wrapper left its session behind"
 
 
+@pytest.mark.soak
 def test_a_wrapper_that_is_killed_leaves_the_item_free(shop: Shop) -> None:
     typed(shop, f"claimed {ISSUE} sh -c 'kill -9 $PPID'", 137)
     typed(shop, f"claimed {ISSUE} true")

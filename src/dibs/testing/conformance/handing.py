@@ -168,7 +168,7 @@ class TestHandingTogether:
         board = harness.board()
         (giver, mine), (ender, _), (taker, other), (claimer, third) = cast_of(harness, 4)
         gate, met, calls = harness.gate(), Counter[tuple[str | None, str | None]](), list[recording.Call]()
-        for number in range(harness.fewer(sizes.times(30))):
+        for number in range(harness.fewer(sizes.times(12))):
             item = f"item-{number}"
             added(board, item)
             calls.append(recording.heard(mine, "claim", item, None, giver.ask("claim", item, session=mine)))
@@ -201,7 +201,7 @@ class TestHandingTogether:
         cast, gate = cast_of(harness, 4), harness.gate()
         added(board, "x")
         board.claim("x", session=cast[0][1])
-        calls = harness.fewer(sizes.times(100), 2)
+        calls = harness.fewer(sizes.times(60), 2)
         for number, (actor, me) in enumerate(cast):
             asked = {"me": me, "item": "x", "seed": seed + number, "calls": calls, "folder": str(harness.folder)}
             actor.play("dibs.testing.scenes:pass_on", **asked, gate=gate.path)
@@ -229,7 +229,7 @@ class TestHandingTogether:
         added(board, "a", "b")
         board.claim("a", session=mine)
         board.claim("b", session=other)
-        for token in range(1, harness.fewer(sizes.times(20)) + 1):
+        for token in range(1, harness.fewer(sizes.times(8)) + 1):
             (first, second) = ("a", "b") if token % 2 else ("b", "a")
             left.send("hand", first, to=other, session=mine, token=token, at=gate)
             right.send("hand", second, to=mine, session=other, token=token, at=gate)
