@@ -114,11 +114,30 @@ def title(given: object) -> str:
 
 
 def subject(given: object) -> str | None:
-    """The key of what an item is about; an empty one is none."""
+    """The key of what an item is about; an empty one is none. Keys of one issue of GitHub become one."""
     found = "" if given is None else text(given, "subject").strip()
+    if not found.isascii():
+        import unicodedata
+
+        found = unicodedata.normalize("NFC", found)
+    found = _github_key(found)
     if not found.isprintable() or len(found) > SUBJECT_LENGTH_MAX:
         raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field="subject")
     return found or None
+
+
+def _github_key(key: str) -> str:
+    """`github:owner/repository#12` for the address of that issue or pull request, or of a part of it. GitHub does not
+    distinguish upper and lower case in names."""
+    place, is_url, path = key.partition("://github.com/")
+    if is_url and place in ("https", "http"):
+        parts = path.partition("?")[0].partition("#")[0].split("/")
+        if len(parts) > 3 and parts[2] in ("issues", "pull") and parts[3].isascii() and parts[3].isdecimal():
+            return f"github:{parts[0]}/{parts[1]}#{parts[3]}".lower()
+    repository, is_issue, number = key.partition("#")
+    if is_issue and repository.startswith("github:") and repository.count("/") == 1:
+        return f"{repository.lower()}#{number}"
+    return key
 
 
 def json_object(

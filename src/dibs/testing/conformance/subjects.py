@@ -54,10 +54,15 @@ class TestSubjects:
         assert (again.renewed, again.claim.token, again.item.id) == (True, first.claim.token, first.item.id)
         assert first.item.title == ISSUE, "without a title, the subject is the title"
 
-    def test_an_item_that_was_added_with_the_subject_is_claimed(self, harness: Harness) -> None:
+    def test_an_item_that_was_added_with_the_subject_is_claimed_however_the_issue_is_written(
+        self, harness: Harness
+    ) -> None:
         board = harness.board()
-        added(board, "twelve", subject=ISSUE)
-        assert board.claim_subject(f"  {ISSUE} ", session=session(board)).item.id == "twelve"
+        me = session(board)
+        added(board, "twelve", subject="https://github.com/Acme/Shop/issues/12")
+        for key in (f"  {ISSUE} ", "github:Acme/SHOP#12", "https://github.com/acme/shop/pull/12/files#diff-1"):
+            assert board.claim_subject(key, session=me).item.id == "twelve"
+            assert [item.subject for item in board.list(subject=key)] == [ISSUE]
         assert len(board.list()) == 1
 
     def test_the_item_of_an_ended_subject_is_named_and_nothing_is_added(self, harness: Harness) -> None:
