@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -66,13 +67,17 @@ def test_a_claim_is_handed_over(dibs: Dibs, other: Dibs) -> None:
     other.ok("done", "x")
 
 
-def test_nothing_is_handed_to_a_session_whose_owner_is_dead(dibs: Dibs) -> None:
+def test_nothing_is_handed_to_a_session_whose_owner_is_dead_and_what_was_comes_back(dibs: Dibs) -> None:
     owner = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    dibs.ok("session", "start", "--id", "gone", "--agent", "coder", "--owner-pid", str(owner.pid))
-    owner.kill()
-    owner.communicate()
+    dibs.ok("session", "start", "--id", "gone", "--agent", "worker", "--owner-pid", str(owner.pid))
     dibs.ok("add", "X", "--id", "x")
     dibs.ok("claim", "x")
+    told = dibs.ok("hand", "x", "--to", "gone", "--brief")
+    assert json.loads(told) == {"handed": "x", "to": "gone", "agent": "worker"}
+    owner.kill()
+    owner.communicate()
+    assert dibs.json("claim", "x")["claim"]["token"] == 3
+    assert [run["outcome"] for run in dibs.json("runs")["runs"]] == [None, "owner_died", "handed"]
     refused = dibs("hand", "x", "--to", "gone")
     assert refused.returncode == 5
     assert "its owner process died" in refused.stderr

@@ -103,6 +103,10 @@ def hand(cli: Cli) -> None:
 
     grant = identity.with_known_session(cli, hand)
     identity.knows_end(cli, args.item, grant.claim.token - 1)
+    if args.brief:
+        from dibs.text import brief
+
+        return cli.print_json(brief.handed(grant))
     if cli.json:
         return cli.print_json(grant)
     from dibs.cli import claim_lines
