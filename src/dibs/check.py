@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-ID_LENGTH_MAX = 128
-NAME_LENGTH_MAX = 128
+ID_LENGTH_MAX = NAME_LENGTH_MAX = 128
 TITLE_LENGTH_MAX = SUBJECT_LENGTH_MAX = 500
-TEXT_BYTES_MAX = 1_000_000
+TEXT_BYTES_MAX = JSON_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
-JSON_BYTES_MAX = 1_000_000
 JSON_DEPTH_MAX = 100
 #: The `meta` of a session; a list may show a thousand sessions.
 META_BYTES_MAX = 16_000
@@ -114,30 +112,13 @@ def title(given: object) -> str:
 
 
 def subject(given: object) -> str | None:
-    """The key of what an item is about; an empty one is none. Keys of one issue of GitHub become one."""
-    found = "" if given is None else text(given, "subject").strip()
-    if not found.isascii():
-        import unicodedata
+    """The key of what an item is about; an empty one is none."""
+    from dibs.text import subject_key
 
-        found = unicodedata.normalize("NFC", found)
-    found = _github_key(found)
+    found = "" if given is None else subject_key.canonical(text(given, "subject").strip())
     if not found.isprintable() or len(found) > SUBJECT_LENGTH_MAX:
         raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field="subject")
     return found or None
-
-
-def _github_key(key: str) -> str:
-    """`github:owner/repository#12` for the address of that issue or pull request, or of a part of it. GitHub does not
-    distinguish upper and lower case in names."""
-    place, is_url, path = key.partition("://github.com/")
-    if is_url and place in ("https", "http"):
-        parts = path.partition("?")[0].partition("#")[0].split("/")
-        if len(parts) > 3 and parts[2] in ("issues", "pull") and parts[3].isascii() and parts[3].isdecimal():
-            return f"github:{parts[0]}/{parts[1]}#{parts[3]}".lower()
-    repository, is_issue, number = key.partition("#")
-    if is_issue and repository.startswith("github:") and repository.count("/") == 1:
-        return f"{repository.lower()}#{number}"
-    return key
 
 
 def json_object(
