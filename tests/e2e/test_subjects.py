@@ -44,6 +44,7 @@ def test_a_line_that_makes_no_sense_is_refused_and_changes_nothing(dibs: Dibs) -
     assert len(dibs.json("events")["events"]) == 2
 
 
+@pytest.mark.soak
 def test_a_subject_moves_with_the_board(dibs: Dibs) -> None:
     dibs.ok("add", "X", "--id", "x", "--subject", ISSUE)
     dibs.ok("copy", ".", "copy.db")

@@ -121,7 +121,7 @@ def drain(board: Board, *, agent: str, folder: str, gate: str) -> dict[str, Any]
 
 def pass_on(board: Board, *, me: str, item: str, seed: int, calls: int, folder: str, gate: str) -> dict[str, Any]:
     """Work on an item under the latest token that this session was given, however long ago, and now and then hand it
-    on, whoever holds it: how often each verb was answered and refused, and the notes that were acknowledged."""
+    on, whoever holds it; in the end, end it: how often each verb was answered and refused, and which notes were."""
     recorder, draw = Recorder(board, folder), random.Random(seed)
     everybody = sorted(one.session.id for one in board.sessions())
     met: Counter[str] = Counter()
@@ -129,13 +129,15 @@ def pass_on(board: Board, *, me: str, item: str, seed: int, calls: int, folder: 
     token = 1
     say({"at_gate": True})
     pass_gate(gate)
-    for number in range(calls):
+    for number in range(calls + 1):
         asked: dict[str, Any] = {"session": me, "token": token}
-        verb = ("progress", "renew", "hand", "progress", "heartbeat")[number % 5]
+        verb = ("progress", "renew", "hand", "progress", "heartbeat")[number % 5] if number < calls else "done"
         held = board.get(item).claim if verb in ("hand", "heartbeat") else None
         if held is not None and held.session == me:
             token = held.token
-        if verb == "hand" and held is not None:
+        if verb == "hand":
+            if held is None:
+                continue  # somebody has ended it
             asked = {"session": held.session, "token": held.token, "to": draw.choice(everybody)}
         if verb == "progress":
             asked["note"] = f"{me} {number}"
