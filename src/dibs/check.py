@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-ID_LENGTH_MAX = 128
-NAME_LENGTH_MAX = 128
+ID_LENGTH_MAX = NAME_LENGTH_MAX = 128
 TITLE_LENGTH_MAX = SUBJECT_LENGTH_MAX = 500
-TEXT_BYTES_MAX = 1_000_000
+TEXT_BYTES_MAX = JSON_BYTES_MAX = 1_000_000
 NOTE_BYTES_MAX = 64_000
-JSON_BYTES_MAX = 1_000_000
 JSON_DEPTH_MAX = 100
 #: The `meta` of a session; a list may show a thousand sessions.
 META_BYTES_MAX = 16_000
@@ -115,7 +113,9 @@ def title(given: object) -> str:
 
 def subject(given: object) -> str | None:
     """The key of what an item is about; an empty one is none."""
-    found = "" if given is None else text(given, "subject").strip()
+    from dibs.text import subject_key
+
+    found = "" if given is None else subject_key.canonical(text(given, "subject").strip())
     if not found.isprintable() or len(found) > SUBJECT_LENGTH_MAX:
         raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field="subject")
     return found or None

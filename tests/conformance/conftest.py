@@ -55,6 +55,9 @@ LONG_ON_VAULT = {
     "test_twenty_waiters_are_served_in_order_however_their_holders_leave",
     "test_claims_go_on_while_a_board_is_pruned",
     "test_a_waiter_gets_what_a_dead_owner_held",
+    "test_of_many_processes_that_claim_a_new_subject_one_adds_it_and_one_holds_it",
+    "test_adders_and_claimers_of_one_subject_meet_at_one_item",
+    "test_a_hand_over_against_the_holders_other_calls_and_claims_is_before_or_after_them",
 }
 #: On a vault with a remote, where each claim is a push, every commit is held to these; the others run where all of a
 #: vault's do.

@@ -37,18 +37,21 @@ def typed(shop: Shop, line: str, code: int = 0) -> str:
 
 
 def test_of_three_hooks_for_one_issue_one_lets_its_agent_start(shop: Shop) -> None:
-    start = f"for n in 1 2 3; do (before_run a-$n {ISSUE} 'Fix login' >out.$n 2>&1; echo $? >code.$n) & done; wait"
-    typed(shop, start)
+    """Three orchestrators, each with a folder of its own for the issue."""
+    (front_matter,) = blocks(GUIDE, "yaml")
+    before, after = re.findall(r"\|\n +(.*)", front_matter)
+    folders = "for n in 1 2 3; do mkdir -p $n/SHOP-12; cd $n/SHOP-12"
+    typed(shop, f"{folders}; ({before} >../../out.$n 2>&1; echo $? >../../code.$n) & cd ../..; done; wait")
     codes = {n: (shop.folder / f"code.{n}").read_text().strip() for n in "123"}
     assert sorted(codes.values()) == ["0", "4", "4"], [(shop.folder / f"out.{n}").read_text() for n in "123"]
     (item,) = shop.answer("dibs list --all")["items"]
-    assert (item["subject"], item["title"], item["assignee"]) == (ISSUE, "Fix login", "coder")
+    assert (item["subject"], item["title"], item["assignee"]) == ("linear:SHOP-12", "SHOP-12", "coder")
     (winner,) = [n for n, code in codes.items() if code == "0"]
     assert (shop.folder / f"out.{winner}").read_text().endswith(f"{item['id']}\n")
-    typed(shop, f"after_run a-{winner}")
+    typed(shop, f"cd {winner}/SHOP-12; {after}")
     assert shop.answer(f"dibs show {item['id']}")["item"]["status"] == "ready"
-    typed(shop, f"before_run again {ISSUE} x && dibs done {item['id']} --session again")
-    assert "already done" in typed(shop, f"before_run late {ISSUE} x", 4)
+    typed(shop, f"before_run again linear:SHOP-12 x && dibs done {item['id']} --session again")
+    assert "already done" in typed(shop, "before_run late linear:SHOP-12 x", 4)
 
 
 def test_a_wrapped_program_runs_while_its_item_is_held_and_its_exit_ends_the_item(shop: Shop) -> None:
@@ -63,6 +66,7 @@ def test_a_wrapped_program_runs_while_its_item_is_held_and_its_exit_ends_the_ite
     assert shop.answer("dibs sessions")["sessions"] == [], "a wrapper left its session behind"
 
 
+@pytest.mark.soak
 def test_a_wrapper_that_is_killed_leaves_the_item_free(shop: Shop) -> None:
     typed(shop, f"claimed {ISSUE} sh -c 'kill -9 $PPID'", 137)
     typed(shop, f"claimed {ISSUE} true")

@@ -278,6 +278,7 @@ def _live(board: Board, clock: DatabaseClock, backup: str) -> None:
         "rejected": lambda id: board.reject(id, session=me, reason="never"),
         "cancelled": lambda id: board.cancel(id),
         "released": lambda id: board.release(id, session=me, reason="lunch"),
+        "handed": lambda id: board.hand(id, to=other, session=me),
         "force_released": lambda id: board.force_release(id, reason="stuck"),
         "forgotten": lambda id: board.heartbeat(session=me, holding={}),
     }

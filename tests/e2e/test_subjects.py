@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -29,23 +30,21 @@ def test_a_subject_is_claimed_shown_listed_and_refused(dibs: Dibs, other: Dibs) 
     assert f"{item['id']} has this subject already" in dibs.ok("add", "Again", "--subject", ISSUE)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_a_line_that_makes_no_sense_is_refused_and_changes_nothing(dibs: Dibs) -> None:
+    dibs.ok("add", "X", "--id", "x")
+    for line in (
         ["claim"],
         ["claim", "x", "--subject", "y"],
         ["claim", "--subject", "y", "--soft"],
         ["claim", "x", "--title", "T"],
         ["claim", "x", "--label", "l"],
         ["hand", "x"],
-    ],
-)
-def test_a_line_that_makes_no_sense_is_refused_and_changes_nothing(dibs: Dibs, words: list[str]) -> None:
-    dibs.ok("add", "X", "--id", "x")
-    assert dibs(*words).returncode == 2
+    ):
+        assert dibs(*line).returncode == 2, line
     assert len(dibs.json("events")["events"]) == 2
 
 
+@pytest.mark.soak
 def test_a_subject_moves_with_the_board(dibs: Dibs) -> None:
     dibs.ok("add", "X", "--id", "x", "--subject", ISSUE)
     dibs.ok("copy", ".", "copy.db")
@@ -69,13 +68,17 @@ def test_a_claim_is_handed_over(dibs: Dibs, other: Dibs) -> None:
     other.ok("done", "x")
 
 
-def test_nothing_is_handed_to_a_session_whose_owner_is_dead(dibs: Dibs) -> None:
+def test_nothing_is_handed_to_a_session_whose_owner_is_dead_and_what_was_comes_back(dibs: Dibs) -> None:
     owner = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    dibs.ok("session", "start", "--id", "gone", "--agent", "coder", "--owner-pid", str(owner.pid))
-    owner.kill()
-    owner.communicate()
+    dibs.ok("session", "start", "--id", "gone", "--agent", "worker", "--owner-pid", str(owner.pid))
     dibs.ok("add", "X", "--id", "x")
     dibs.ok("claim", "x")
+    told = dibs.ok("hand", "x", "--to", "gone", "--brief")
+    assert json.loads(told) == {"handed": "x", "to": "gone", "agent": "worker"}
+    owner.kill()
+    owner.communicate()
+    assert dibs.json("claim", "x")["claim"]["token"] == 3
+    assert [run["outcome"] for run in dibs.json("runs")["runs"]] == [None, "owner_died", "handed"]
     refused = dibs("hand", "x", "--to", "gone")
     assert refused.returncode == 5
     assert "its owner process died" in refused.stderr

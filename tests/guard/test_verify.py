@@ -57,6 +57,7 @@ def test_a_commit_is_refused_iff_its_run_was_lost(repository: Repository, board:
     ended("submitted", board.submit, draft="d", **by_holder)
     ended("released", board.release, **by_holder)
     board.claim("released", session=BOB)
+    ended("handed", board.hand, to=BOB, **by_holder)
     ended("forced", board.force_release, reason="gone")
     ended("cancelled", board.cancel, reason="no longer wanted")
     repository.commit("taken", f"taken/{lose(board, 'taken')[0]}")

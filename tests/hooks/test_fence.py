@@ -194,6 +194,37 @@ def test_a_claim_that_a_person_ended_denies_until_the_next_prompt(working: Agent
     assert working.hook("UserPromptSubmit", prompt="go on") == {}
 
 
+def test_a_claim_that_another_program_handed_over_denies_and_names_the_new_holder(working: Agent, board: Board) -> None:
+    """An orchestrator knows the session of the agent that it started, and hands its claim to another one."""
+    board.claim("a", session=SESSION)
+    board.hand("a", to=BOB, session=SESSION)
+    wait_for((working.state / "lost-a").exists)
+    why = working.denied(working.bash("make"))
+    assert "your claim of a was handed over to bob (session bob-1) at" in why
+    assert "lost" not in why, "nobody has taken it away"
+    refused = working.shell("dibs release a")
+    assert refused.code == 4
+    assert "handed" in refused.err
+    assert working.bash("make") == {}
+
+
+def test_an_agent_that_hands_its_own_claim_over_is_not_stopped(working: Agent, board: Board) -> None:
+    board.claim("a", session=SESSION)
+    assert working.shell(f"dibs hand a --to {BOB}").code == 0
+    (working.state / "until").unlink(missing_ok=True)  # so that this hook looks at the board itself
+    assert working.edit("README.md") == {}
+    assert working.hook("UserPromptSubmit", prompt="go on") == {}
+
+
+def test_a_claim_by_subject_answers_the_loss_of_its_item(working: Agent, board: Board) -> None:
+    board.edit("a", subject="github:acme/shop#12")
+    board.claim("a", session=SESSION)
+    lose(working, board, "a")
+    working.denied(working.edit("src/a.py"))
+    assert working.shell("dibs claim --subject github:acme/shop#12").code == 0
+    assert working.edit("src/a.py") == {}
+
+
 def test_an_agent_that_lost_one_of_two_items_may_not_edit_what_belongs_to_the_lost_one(
     working: Agent, board: Board
 ) -> None:

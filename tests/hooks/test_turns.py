@@ -166,7 +166,9 @@ def test_most_tool_calls_start_no_python(agent: Agent, board: Board) -> None:
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-def test_an_idle_agent_is_woken_for_a_loss_and_for_an_offer_if_a_person_wants_that(agent: Agent, board: Board) -> None:
+def test_an_idle_agent_is_woken_for_a_loss_an_offer_and_a_hand_over_if_a_person_wants_that(
+    agent: Agent, board: Board
+) -> None:
     for item in "ab":
         board.add(item, id=item)
     agent.start()
@@ -200,6 +202,11 @@ def test_an_idle_agent_is_woken_for_a_loss_and_for_an_offer_if_a_person_wants_th
     board.release("b", session=BOB)
     wait_for(lambda: code.read_text() == "2\n")
     assert told.read_text() == "dibs: b is offered to you. Run now: dibs claim b\n"
+    wait_to_be_woken()
+    board.claim("a", session=BOB)
+    board.hand("a", to=SESSION, session=BOB)
+    wait_for(lambda: code.read_text() == "2\n")
+    assert told.read_text() == "dibs: a was handed to you. Run now: dibs claim a\n"
     wait_to_be_woken()
     agent.hook("SessionEnd", reason="other")
     wait_for(lambda: code.read_text() == "0\n")

@@ -26,8 +26,8 @@ ENDED = ("done", "rejected", "cancelled")
 ACTION = "task"
 #: What of an item both sides have to agree on.
 COMPARED = (
-    *("status", "token", "strikes", "failures", "attempts", "priority", "title", "depends_on", "retries"),
-    *("not_before", "needs_approval", "approved", "offered_to", "offer_expires_at"),
+    *("status", "token", "strikes", "failures", "attempts", "priority", "title", "subject", "depends_on"),
+    *("retries", "not_before", "needs_approval", "approved", "offered_to", "offer_expires_at"),
 )
 #: The same instant in every run, so that a failure can be had again to the last digit.
 BEGIN_AT = 1_800_000_000_000
@@ -123,12 +123,15 @@ class Comparison:
         retries: int = 0,
         needs_approval: bool = False,
     ) -> None:
-        id = f"item-{len(self.model.items)}"
+        id = self.new_id()
         more: dict[str, Any] = {"depends_on": depends_on, "not_before": not_before, "retries": retries}
         self.board.add(
             id, id=id, priority=priority, timeout_seconds=timeout_seconds, needs_approval=needs_approval, **more
         )
         self.model.add(id, priority=priority, timeout=timeout_seconds, needs_approval=needs_approval, **more)
+
+    def new_id(self) -> str:
+        return f"item-{len(self.model.items)}"
 
     def claim(self, id: str, session: str) -> None:
         self.agree(

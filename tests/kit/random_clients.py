@@ -30,6 +30,7 @@ ITEMS_MAX = 12
 SESSIONS = tuple(f"session-{number}" for number in range(8))
 AGENTS = ("ann", "bob", "cat")
 PROJECTS = ("north", "south")
+SUBJECTS = tuple(f"github:acme/shop#{number}" for number in range(6))
 RESOURCES = ((), (), ("src",), ("src/a", "port:80"), ("src/b",), ("port:80",))
 #: Short lives, so that claims, offers and schedules run out under the eyes of all.
 SETTINGS = {
@@ -41,9 +42,9 @@ SETTINGS = {
     "lock_wait_seconds": 30.0,
 }
 #: What keeps a board busy; everything else is once among these.
-OFTEN = {"add": 8, "add_many": 2, "edit": 4, "claim": 6, "claim in turn": 2, "next": 10, "finish and next": 4,
-         "heartbeat": 3, "progress": 3, "release": 3, "done": 4, "fail": 2, "submit": 3, "approve": 3, "unpark": 2,
-         "retry": 2, "wait": 2}  # fmt: skip
+OFTEN = {"add": 8, "add_many": 2, "edit": 4, "claim": 6, "claim in turn": 2, "claim_subject": 3, "hand": 3, "next": 10,
+         "finish and next": 4, "heartbeat": 3, "progress": 3, "release": 3, "done": 4, "fail": 2, "submit": 3,
+         "approve": 3, "unpark": 2, "retry": 2, "wait": 2}  # fmt: skip
 OK = "ok"
 REMEMBERED = 20
 #: One id is added only within so long, often by several at once, and never again once it was pruned: what depended on
@@ -207,6 +208,20 @@ def _claim(c: Client) -> None:
 
 def _claim_in_turn(c: Client) -> None:
     c.took(c.board.claim(c.item("in_progress", "ready"), session=c.session(), wait_seconds=0.05))
+
+
+def _claim_subject(c: Client) -> None:
+    c.took(c.board.claim_subject(c.draw.choice(SUBJECTS), session=c.session(), request_id=c.request()))
+
+
+def _edit_subject(c: Client) -> None:
+    """Subjects of ended items are free again, now and then."""
+    c.board.edit(c.item("in_progress", "done", "cancelled"), subject=c.draw.choice((None, None, *SUBJECTS)))
+
+
+def _hand(c: Client) -> None:
+    item, known = c.held()
+    c.took(c.board.hand(item, to=c.session(), **known, request_id=c.request()))
 
 
 def _next(c: Client) -> None:
@@ -373,6 +388,9 @@ VERBS: dict[str, Verb] = {
     "edit": _edit,
     "claim": _claim,
     "claim in turn": _claim_in_turn,
+    "claim_subject": _claim_subject,
+    "edit subject": _edit_subject,
+    "hand": _hand,
     "next": _next,
     "finish and next": _finish_and_next,
     "recover": _recover,

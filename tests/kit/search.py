@@ -18,7 +18,7 @@ from typing import Any
 from dibs.config import Settings
 from dibs.errors import DibsError
 from dibs.model import ENDED, FAILED, IN_PROGRESS, Agent, Claim, NewItem, Run, Session
-from dibs.rules import claiming, ending, fencing, items, queueing, reviewing
+from dibs.rules import claiming, ending, fencing, handing, items, queueing, reviewing
 from dibs.rules.decision import State, Step
 from dibs.rules.limits import Load
 from dibs.rules.overdue import due_steps
@@ -158,6 +158,9 @@ def actions(world: World, queued: tuple[str, ...]) -> Iterator[tuple[str, Callab
         if world.states[item].item.token < CLAIMS_MAX or world.states[item].item.token != token:
             name = f"recover {item} {session} token {token}"
             yield name, partial(recover, item=item, session=session, token=token)
+            for to in SESSIONS:
+                name = f"hand {item} {session} token {token} to {to}"
+                yield name, partial(hand, item=item, session=session, token=token, to=to)
 
 
 def _on(item: str, act: Callable[[World, str], World], world: World) -> World:
@@ -202,12 +205,30 @@ def heartbeat(world: World, session: str) -> World:
 
 def fenced(world: World, item: str, session: str, token: int, end: Callable[..., Step]) -> World:
     """An end of a run, by whoever was given this token, however long ago."""
+    state, held = world.states[item], _fence(world, item, session, token)
+    return take(world, item, queueing.follow(world.now, state, end(world.now, state, held), SETTINGS))
+
+
+def hand(world: World, item: str, session: str, token: int, to: str) -> World:
+    """Both halves of a hand-over, or none. Afterwards the other one holds it, and who waits waits as before."""
+    state, held = world.states[item], _fence(world, item, session, token)
+    step = handing.hand(world.now, state, held, _session(to), reason=None)
+    after = claim(take(world, item, (step,)), item, to)
+    if after.ledger[item].session != to or after.ledger[item].token != token + 1:
+        raise Violation("S1", f"handed to {to}; the ledger says {after.ledger[item]}")
+    left = [one.session for one in state.tickets if one.session != to]
+    if [one.session for one in after.states[item].tickets] != left:
+        raise Violation("L3", f"the queue was {left} before {item} was handed to {to}")
+    return after
+
+
+def _fence(world: World, item: str, session: str, token: int) -> Claim:
     state, held = world.states[item], world.ledger[item]
     asked = state.run if state.run is not None and state.run.token == token else _old_run(item, session, token)
     claim = fencing.fence(world.now, state, session=session, token=token, asked=asked)
     if held.ended or (held.token, held.session) != (token, session) or held.expires_at <= world.now:
         raise Violation("S3", f"token {token} of {session} was honoured; the ledger says {held}")
-    return take(world, item, queueing.follow(world.now, state, end(world.now, state, claim), SETTINGS))
+    return claim
 
 
 def sweep(world: World, item: str) -> World:

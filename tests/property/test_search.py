@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dibs.model import FAILED, Claim
-from dibs.rules import claiming, ending, fencing, overdue, queueing, table
+from dibs.rules import claiming, ending, fencing, handing, overdue, queueing, table
 from dibs.rules.decision import State, Step
 from tests.kit import search
 from tests.kit.search import Search, Violation
@@ -27,6 +27,11 @@ RARE = (
     "done TASK_NOT_CLAIMED",
     "recover",
     "recover CLAIM_EXPIRED",
+    "hand",
+    "hand AGENT_AT_CAPACITY",
+    "hand CLAIM_EXPIRED",
+    "hand INVALID",
+    "hand NOT_CLAIM_OWNER",
     "owner_died",
     "force_release",
     "retry",
@@ -108,6 +113,11 @@ def ignores_offers(now: int, state: State, *rest: Any) -> Any:
     return claiming_reasons(now, state.replace(item=state.item.replace(offered_to=None)), *rest)
 
 
+def offers_to_the_queue(now: int, state: State, *rest: Any, **named: Any) -> Step:
+    step = handing_hand(now, state, *rest, **named)
+    return step.replace(closed=state.tickets[:1])
+
+
 def keeps_the_queue(now: int, state: State, move: Step, settings: Any) -> tuple[Step, ...]:
     if move.item.status in ("cancelled", FAILED, "done"):
         return (move,)
@@ -115,7 +125,7 @@ def keeps_the_queue(now: int, state: State, move: Step, settings: Any) -> tuple[
 
 
 claiming_grant, claiming_reasons = claiming.grant, claiming.reasons
-holding_fence = fencing.fence
+holding_fence, handing_hand = fencing.fence, handing.hand
 overdue_next_due, queueing_follow = overdue._next_due, queueing.follow
 
 MISTAKES: dict[str, tuple[Any, str, Any, str]] = {
@@ -130,6 +140,9 @@ MISTAKES: dict[str, tuple[Any, str, Any, str]] = {
     "a live claim is swept": (overdue, "_next_due", expires_early, "S5"),
     "a release keeps the claim": (ending, "release", keeps_the_claim(ending.release), "S6"),
     "an expiry keeps the claim": (ending, "expire", keeps_the_claim(ending.expire), "S6"),
+    "a hand-over keeps the claim": (ending, "hand", keeps_the_claim(ending.hand), "S6"),
+    "a handed run is not ended": (ending, "hand", forgets_the_run(ending.hand), "S4|S6"),
+    "a hand-over serves the queue": (handing, "hand", offers_to_the_queue, "L3|S1"),
     "a death keeps the claim": (ending, "owner_died", keeps_the_claim(ending.owner_died), "S6"),
     "a forced release keeps the claim": (ending, "force_release", keeps_the_claim(ending.force_release), "S6"),
     "a cancellation keeps the claim": (ending, "cancel", keeps_the_claim(ending.cancel), "S6"),

@@ -38,8 +38,12 @@ class TemporaryHarness(Harness):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def temporary_folder() -> str:
+    return tempfile.mkdtemp(prefix="dibs-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
+
+
 def new_board(broken: str | None = None) -> Harness:
-    folder = tempfile.mkdtemp(prefix="dibs-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
+    folder = temporary_folder()
     made = sqlite.harness(folder, broken=broken)
     return TemporaryHarness(made.recipe()["call"], made.recipe()["kwargs"], made.clock, folder)
 
@@ -81,6 +85,9 @@ def test_the_store_does_what_the_model_does() -> None:
         "ignores-the-token",
         "lowest-first",
         "forgets-nothing",
+        "hands-over-under-the-old-token",
+        "releases-then-claims",
+        "begins-an-ended-subject-anew",
     ],
 )
 def test_a_broken_store_does_not(broken: str) -> None:

@@ -44,11 +44,15 @@ def test_leaving_is_done_and_an_exception_is_a_failure(stage: Stage) -> None:
             annotated = await me.annotate(last.item.id, checks={"spelling": "passed"})
             assert (annotated.run.checks, annotated.run.draft) == ({"spelling": {"state": "passed"}}, "Dear customer")
             assert await me.next(wait_seconds=0.05) is None
+            given = await me.claim_subject("github:acme/shop#12", id="w", title="Fix login")
+            assert (await given.hand(other, "yours")).claim.session == other
+            assert (given.outcome, me.claims) == ("handed", ())
 
+    other = board.start_session("reviewer").id
     asyncio.run(work())
     statuses = {item.id: item.status for item in stage.board.list(limit=10)}
-    assert statuses == {"x": "done", "y": "failed", "z": "pending_approval"}
-    assert stage.board.sessions() == ()
+    assert statuses == {"x": "done", "y": "failed", "z": "pending_approval", "w": "in_progress"}
+    assert [seen.session.id for seen in stage.board.sessions()] == [other]
 
 
 def test_the_loop_goes_on_while_somebody_waits(near_stage: Stage) -> None:

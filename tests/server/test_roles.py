@@ -41,6 +41,22 @@ def test_a_session_is_acted_for_by_the_key_that_registered_it(shop: Served) -> N
     assert shop.admin.ok("POST", "/v1/items/a/release", {"session": "ann-1", "token": 1})
 
 
+def test_a_key_hands_over_only_what_its_own_sessions_hold(shop: Served) -> None:
+    """To whomever it likes: a dispatcher and its workers have keys of their own."""
+    mine, other = shop.caller(AGENT, "mayor"), shop.caller(AGENT, "worker")
+    mine.ok("POST", "/v1/sessions", {"agent": "mayor", "id": "mayor-1"})
+    other.ok("POST", "/v1/sessions", {"agent": "worker", "id": "worker-1"})
+    item = mine.ok("POST", "/v1/claim", {"subject": "github:acme/shop#12", "session": "mayor-1"})["item"]["id"]
+    hand = f"/v1/items/{item}/hand"
+    answer = other("POST", hand, {"session": "mayor-1", "to": "worker-1", "token": 1})
+    assert (answer.status, answer.code) == (403, "FORBIDDEN")
+    assert mine("POST", hand, {"session": "mayor-1", "to": "nobody"}).code == "SESSION_NOT_FOUND"
+    assert mine.ok("POST", hand, {"session": "mayor-1", "to": "worker-1"})["claim"]["token"] == 2
+    assert mine("POST", hand, {"session": "worker-1", "to": "mayor-1"}).code == "FORBIDDEN"
+    assert mine("POST", f"/v1/items/{item}/done", {"session": "mayor-1", "token": 1}).code == "NOT_CLAIM_OWNER"
+    other.ok("POST", f"/v1/items/{item}/done", {"session": "worker-1", "token": 2})
+
+
 def test_a_session_is_a_child_only_of_a_session_of_its_own_key(shop: Served) -> None:
     mine, other = shop.caller(AGENT, "ida"), shop.caller(AGENT, "ida")
     mine.ok("POST", "/v1/sessions", {"agent": "ida", "id": "ida-1"})

@@ -27,6 +27,10 @@ def release(session: str, token: int, start: int, end: int) -> Call:
     return call("release", session, start, end, ended=("x", token, "released"))
 
 
+def hand(session: str, token: int, to: str, start: int, end: int) -> Call:
+    return call("hand", session, start, end, token=token, grants=(("x", token + 1),), holder=to)
+
+
 def renew(session: str, token: int, start: int, end: int) -> Call:
     return call("renew", session, start, end, renewed=(("x", token),))
 
@@ -37,6 +41,7 @@ def renew(session: str, token: int, start: int, end: int) -> Call:
         [],
         [claim("ann", 1, 0, 10), renew("ann", 1, 20, 30), done("ann", 1, 40, 50)],
         [claim("ann", 1, 0, 10), release("ann", 1, 20, 30), claim("bob", 2, 25, 40), done("bob", 2, 50, 60)],
+        [claim("ann", 1, 0, 10), hand("ann", 1, "bob", 20, 30), renew("bob", 2, 25, 40), done("bob", 2, 50, 60)],
         # Two calls that overlap may have happened in either order.
         [claim("ann", 1, 0, 10), renew("ann", 1, 20, 60), claim("bob", 2, 30, 50)],
         [claim("bob", 2, 0, 50), claim("ann", 1, 10, 20), release("ann", 1, 21, 30)],
@@ -60,6 +65,14 @@ def test_what_can_be_explained_passes(calls: list[Call]) -> None:
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
+        (
+            [claim("ann", 1, 0, 10), hand("ann", 1, "bob", 20, 30), renew("ann", 1, 35, 40)],
+            "renew under token 1 was accepted after a later claim was given",
+        ),
+        (
+            [claim("ann", 1, 0, 10), hand("ann", 1, "bob", 20, 30), hand("ann", 1, "bob", 25, 40)],
+            "ended 2 times (hand, hand)",
+        ),
         ([claim("ann", 1, 0, 10), claim("bob", 1, 5, 15)], "was given to ann and to bob"),
         ([claim("bob", 2, 0, 10), claim("ann", 1, 20, 30)], "token 2 was given before token 1"),
         ([claim("ann", 1, 0, 10), claim("bob", 2, 20, 30), renew("ann", 1, 40, 50)], "after a later claim"),

@@ -41,6 +41,12 @@ def describe(loss: Loss) -> str:
     """One line: what was lost, by whom, since when, and what to do."""
     by = f" by {loss.by}" if loss.by else ""
     since = time.strftime("%H:%M:%S", time.localtime(loss.since / 1000))
+    if loss.how == "handed":
+        to = f" to {loss.by}" if loss.by else ""
+        return (
+            f"dibs: your claim of {loss.item} was handed over{to} at {since}. That session works on it now, not you. "
+            f"Run: dibs release {loss.item}; then: dibs next"
+        )
     how = HOW.get(loss.how, f"cannot be recovered ({loss.how})")
     return (
         f"dibs: your claim of {loss.item} is lost: it {how}{by} at {since}. Stop working on it. "

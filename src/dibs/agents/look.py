@@ -25,6 +25,8 @@ EVENTS_MAX = 100
 #: Outcomes of runs that the holder did not choose: the claim lapsed, or somebody ended it.
 LAPSED = frozenset({"expired", "owner_died"})
 TAKEN = frozenset({"force_released", "cancelled", "restored"})
+#: One that the session chose, but perhaps by another program than the agent, such as the one that started it.
+HANDED = "handed"
 #: At most one renewal of a claim in so many seconds.
 BEAT_SECONDS = 60.0
 
@@ -59,7 +61,7 @@ def losses_and_held(board: Board, state: State, *, recovers: bool) -> tuple[tupl
         elif run.outcome in LAPSED:
             token = _recovered(board, state, run) if recovers else _still_free(board, state, run)
             held += [] if token is None else [(run.item, token)]
-        elif run.outcome in TAKEN:
+        elif run.outcome in TAKEN or run.outcome == HANDED:
             _lose(board, state, run, run.outcome)
     return tuple(held)
 
@@ -70,6 +72,11 @@ def latest_runs(board: Board, session: str) -> list[Run]:
     for run in board.runs(session=session, limit=RUNS_MAX):
         found.setdefault(run.item, run)
     return list(found.values())
+
+
+def is_handed(board: Board, item: str, token: int) -> bool:
+    """Whether the claim under this token was handed over by the session that held the item before."""
+    return any(run.token == token - 1 and run.outcome == HANDED for run in board.runs(item=item, limit=RUNS_MAX))
 
 
 def beat(board: Board, state: State, meta: dict[str, Any] | None = None) -> tuple[float, float]:
@@ -129,14 +136,16 @@ def note_answer(board: Board, session: str, item: str, lost: int | None, refusal
     state = State(session)
     record = state.record()
     facts = {} if refusal is None else refusal.facts
-    is_told = facts.get("how") in TAKEN or facts.get("taken_over_by") is not None
+    is_told = facts.get("how") in TAKEN | {HANDED} or facts.get("taken_over_by") is not None
     if record is None or not (is_told or lost is not None):
         return
     try:
         runs = board.runs(item=item, limit=RUNS_MAX)
     except DibsError:
         return
-    lapsed = [run for run in runs if run.session in (session, record.parent) and run.outcome in LAPSED | TAKEN]
+    lapsed = [
+        run for run in runs if run.session in (session, record.parent) and run.outcome in LAPSED | TAKEN | {HANDED}
+    ]
     if lost in [run.token for run in lapsed]:
         answered(session, item, lost)
     mine = next((run for run in lapsed if run.session == session), None)
@@ -170,7 +179,7 @@ def _lose(board: Board, state: State, run: Run, how: str) -> None:
     detail = board.get(run.item)
     after = next((one for one in reversed(detail.runs) if one.token > run.token), None)
     by, since = "", run.ended_at or 0
-    if how == "taken_over" and after is not None:
+    if how in ("taken_over", HANDED) and after is not None:
         by, since = f"{after.agent} (session {after.session})", after.started_at
     else:
         for event in reversed(board.events(item=run.item, newest=True, limit=EVENTS_MAX)):

@@ -19,7 +19,7 @@ RUNNERS = frozenset({"work", "exec", "demo"})
 ACTING = frozenset(
     {
         *("next", "claim", "wait", "leave", "heartbeat", "progress", "release", "done", "fail", "submit"),
-        *("why", "annotate", "reject"),
+        *("why", "annotate", "reject", "hand"),
     }
 )
 #: What an agent may do without asking a person: take work, keep it, end it, and look at the board.

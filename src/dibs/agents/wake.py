@@ -1,8 +1,8 @@
 """Waking an idle agent: `dibs hook Wake`, which Claude Code runs in the background when a turn ends (`asyncRewake`).
 
 Only for a person who set `DIBS_WAKE=on`: the model is asked without a prompt of the person. The process waits until the
-session is offered an item that it queued for, or has lost a claim. Then it ends with exit code 2, and the client gives
-the model what the process said. It wakes an agent once for each claim and each offer.
+session is offered an item that it queued for, is handed one, or has lost a claim. Then it ends with exit code 2, and
+the client gives the model what the process said. It wakes an agent once for each claim and each offer.
 """
 
 from __future__ import annotations
@@ -65,11 +65,16 @@ def _is_open(state: State) -> bool:
 
 
 def _news(board: Board, state: State) -> str:
-    look.losses_and_held(board, state, recovers=False)
+    held = look.losses_and_held(board, state, recovers=False)
     told = state.noted(WOKEN)
     offers = [item for item in board.list(statuses=[READY], limit=READY_MAX) if item.offered_to == state.session]
     news = [(loss.item, loss.token, fence.describe(loss)) for loss in state.losses()]
     news += [(one.id, one.token, f"dibs: {one.id} is offered to you. Run now: dibs claim {one.id}") for one in offers]
+    news += [
+        (item, token, f"dibs: {item} was handed to you. Run now: dibs claim {item}")
+        for item, token in held
+        if (item, token) not in told and look.is_handed(board, item, token)
+    ]
     new = [(item, token, line) for item, token, line in news if (item, token) not in told]
     for item, token, _ in new:
         state.note(WOKEN, item, token)

@@ -74,6 +74,8 @@ def claim(cli: Cli) -> None:
         grant = wait.showing_position(cli, lambda on_wait: call(wait_seconds=args.wait, on_wait=on_wait))
     else:
         grant = call()
+    if args.item is None and (before := grant.claim.token - 1):
+        identity.knows_end(cli, grant.item.id, before)  # that of a command which names the item is known without this
     return cli.print_json(grant) if cli.json else _print_grant(cli, grant)
 
 
@@ -100,6 +102,11 @@ def hand(cli: Cli) -> None:
         )
 
     grant = identity.with_known_session(cli, hand)
+    identity.knows_end(cli, args.item, grant.claim.token - 1)
+    if args.brief:
+        from dibs.text import brief
+
+        return cli.print_json(brief.handed(grant))
     if cli.json:
         return cli.print_json(grant)
     from dibs.cli import claim_lines

@@ -227,6 +227,17 @@ def acknowledge(cli: Cli, lost: int | None, refusal: DibsError | None) -> None:
         look.note_answer(cli.board, session, cli.args.item, lost, refusal)
 
 
+def knows_end(cli: Cli, item: str, token: int) -> None:
+    """The session knows how its claim of the item under this token ended, and those before: hooks of a coding agent do
+    not report it."""
+    session = caller(cli).session
+    if session is not None and has_state(session):
+        from dibs.agents import state
+
+        state.State(session).answer_claim(item, token)
+        state.answered(session, item, token)
+
+
 def has_state(session: str) -> bool:
     """Whether hooks of a coding agent look after this session. An id with a slash names no folder there."""
     return "/" not in session and os.path.isdir(os.path.join(config.agents_folder(), session))

@@ -99,6 +99,12 @@ def _hooks() -> Hooks:
 
                 look.note_answer(board, session, item, state.State(session).lost_token(item), refusal)
 
+        def handed(self, session: str, item: str, token: int) -> None:
+            if identity.has_state(session):
+                from dibs.agents import state
+
+                state.State(session).answer_claim(item, token)
+
     return StateFolders()
 
 

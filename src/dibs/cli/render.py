@@ -55,6 +55,7 @@ STATUS_COLOURS = {
 OUTCOME_COLOURS = {
     "done": "green",
     "submitted": "magenta",
+    "handed": "cyan",
     "failed": "red",
     "rejected": "red",
     "expired": "yellow",

@@ -47,6 +47,7 @@ BAR, LIVE, REFUSED = "▇", "▶", "◆"
 MARKS = {
     "released": ("↩", "released"),
     "ended": ("↩", "released"),
+    "handed": ("→", "handed over"),
     "done": ("✓", "done"),
     "submitted": ("»", "submitted"),
     "rejected": ("✗", "failed"),
@@ -57,7 +58,7 @@ MARKS = {
     "expired": ("!", "lost"),
 }
 OTHER = ("·", "ended")
-RANKS = {mark: rank for rank, mark in enumerate((" ", BAR, OTHER[0], "↩", "✓", "»", LIVE, "✗", "!", REFUSED))}
+RANKS = {mark: rank for rank, mark in enumerate((" ", BAR, OTHER[0], "↩", "→", "✓", "»", LIVE, "✗", "!", REFUSED))}
 #: The distances of the times on the axis, in seconds, and the least columns between two of them.
 TICK_SECONDS = (
     *(1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200),

@@ -109,7 +109,7 @@ def _claim(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
 def _hand(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:
     """Not the answer of a claim: the claim is another session's."""
     grant = _call(acting, lambda session: acting.call("hand", **given, session=session))
-    return {"handed": grant.item.id, "to": grant.claim.session, "agent": grant.claim.agent}
+    return brief.handed(grant)
 
 
 def _next(tool: Tool, given: dict[str, Any], acting: Acting) -> Any:

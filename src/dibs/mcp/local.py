@@ -58,6 +58,9 @@ class Hooks:
     def answered(self, board: Board, session: str, item: str, refusal: DibsError | None) -> None:
         """The board has answered a call of this session that names the item, or refused it."""
 
+    def handed(self, session: str, item: str, token: int) -> None:
+        """The session has handed its claim over."""
+
 
 class Cancelled(StoreUnavailable):
     """The client has cancelled the call."""
@@ -102,7 +105,9 @@ class LocalTools:
             except DibsError as refusal:
                 answered[given.get("item", "")] = refusal
                 raise
-            answered[given.get("item", "")] = None
+            answered[found.item.id if name == "claim_subject" else given.get("item", "")] = None
+            if name == "hand":
+                self._hooks.handed(session, given["item"], found.claim.token - 1)
             if name == "progress":
                 renewals.append(found)
             return found

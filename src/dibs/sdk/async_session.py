@@ -102,24 +102,40 @@ class AsyncSession:
         patience_seconds: float | None = None,
     ) -> AsyncClaim:
         """Claim this item, as `LiveSession.claim` does."""
+        asked: dict[str, Any] = {
+            "ttl_seconds": ttl_seconds,
+            "wait_seconds": wait_seconds,
+            "patience_seconds": patience_seconds,
+        }
+        return await self._claim(functools.partial(self.live.claim, item, **asked))
+
+    async def claim_subject(
+        self,
+        subject: str,
+        *,
+        title: str | None = None,
+        ttl_seconds: float | None = None,
+        wait_seconds: float = 0,
+        patience_seconds: float | None = None,
+        **fields: Any,
+    ) -> AsyncClaim:
+        """Claim the item of this subject, as `LiveSession.claim_subject` does."""
+        asked: dict[str, Any] = {
+            "ttl_seconds": ttl_seconds,
+            "wait_seconds": wait_seconds,
+            "patience_seconds": patience_seconds,
+        }
+        return await self._claim(functools.partial(self.live.claim_subject, subject, title=title, **asked, **fields))
+
+    async def _claim(self, claim: Callable[..., ClaimHandle]) -> AsyncClaim:
         cancelled = threading.Event()
 
         def stop_if_cancelled(_: Waiting) -> None:
             if cancelled.is_set():
                 raise asyncio.CancelledError
 
-        def ask() -> list[ClaimHandle]:
-            handle = self.live.claim(
-                item,
-                ttl_seconds=ttl_seconds,
-                wait_seconds=wait_seconds,
-                patience_seconds=patience_seconds,
-                on_wait=stop_if_cancelled,
-            )
-            return [handle]
-
         try:
-            (handle,) = await in_thread(ask, self._release)
+            (handle,) = await in_thread(lambda: [claim(on_wait=stop_if_cancelled)], self._release)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -169,6 +185,7 @@ class AsyncClaim:
     fail = _awaited(ClaimHandle.fail)
     submit = _awaited(ClaimHandle.submit)
     release = _awaited(ClaimHandle.release)
+    hand = _awaited(ClaimHandle.hand)
     reject = _awaited(ClaimHandle.reject)
     recover = _awaited(ClaimHandle.recover)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: What closes a run when its holder asks for it.
 ENDS = {"done": "done", "fail": "failed", "release": "released", "submit": "submitted"}
+#: Ends a claim, and gives the next.
+HAND = "hand"
 PAGE = 10_000
 
 
@@ -84,6 +86,8 @@ def _uses_by_claim(calls: Iterable[Call]) -> dict[tuple[str, int], list[Call]]:
             uses[pair].append(call)
         if call.ended is not None and call.verb in ENDS:
             uses[call.ended[:2]].append(call)
+        if call.verb == HAND and call.item is not None and call.token is not None:
+            uses[call.item, call.token].append(call)
     return uses
 
 
@@ -122,7 +126,7 @@ def _holders_kept_within_their_claims(claims: Sequence[Grant], uses: dict[tuple[
 
 
 def _one_end(claim: Grant, mine: Sequence[Call]) -> list[str]:
-    ends = [call for call in mine if call.ended is not None]
+    ends = [call for call in mine if call.ended is not None or call.verb == HAND]
     where = f"{claim.item} token {claim.token}"
     found = []
     if len({call.request or index for index, call in enumerate(ends)}) > 1:

@@ -7,9 +7,12 @@ into files of `folder`, which `recording.read` collects, also after a kill.
 from __future__ import annotations
 
 import os
+import random
 import time
+from collections import Counter
 from typing import Any, cast
 
+from dibs.errors import DibsError
 from dibs.testing.actors import pass_gate, say
 from dibs.testing.delegate import Delegate
 from dibs.testing.recording import Recorder
@@ -114,3 +117,39 @@ def drain(board: Board, *, agent: str, folder: str, gate: str) -> dict[str, Any]
             recorder.call("done", grant.item.id, session=me, token=grant.claim.token)
             worst_seconds = max(worst_seconds, time.monotonic() - begun)
             done += 1
+
+
+def pass_on(board: Board, *, me: str, item: str, seed: int, calls: int, folder: str, gate: str) -> dict[str, Any]:
+    """Work on an item under the latest token that this session was given, however long ago, and now and then hand it
+    on, whoever holds it; in the end, end it: how often each verb was answered and refused, and which notes were."""
+    recorder, draw = Recorder(board, folder), random.Random(seed)
+    everybody = sorted(one.session.id for one in board.sessions())
+    met: Counter[str] = Counter()
+    notes: list[str] = []
+    token = 1
+    say({"at_gate": True})
+    pass_gate(gate)
+    for number in range(calls + 1):
+        asked: dict[str, Any] = {"session": me, "token": token}
+        verb = ("progress", "renew", "hand", "progress", "heartbeat")[number % 5] if number < calls else "done"
+        held = board.get(item).claim if verb in ("hand", "heartbeat") else None
+        if held is not None and held.session == me:
+            token = held.token
+        if verb == "hand":
+            if held is None:
+                continue  # somebody has ended it
+            asked = {"session": held.session, "token": held.token, "to": draw.choice(everybody)}
+        if verb == "progress":
+            asked["note"] = f"{me} {number}"
+        try:
+            if verb == "heartbeat":
+                recorder.call(verb, session=me)
+            else:
+                recorder.call(verb, item, **asked)
+        except DibsError as refusal:
+            met[f"{verb} {refusal.code}"] += 1
+        else:
+            met[verb] += 1
+            notes += [asked["note"]] if verb == "progress" else []
+    recorder.close()
+    return {"met": met, "notes": notes}

@@ -84,6 +84,11 @@ def encode(value: object, name: str = "") -> Any:
     return _without_empty(wire.encode(value, name))
 
 
+def handed(grant: Grant) -> Data:
+    """A claim that was handed over: another session holds it, and its token is none of the caller's."""
+    return {"handed": grant.item.id, "to": grant.claim.session, "agent": grant.claim.agent}
+
+
 def error(refusal: DibsError) -> Data:
     """A refusal: its code, what is wrong, and what to do."""
     facts = {name: refusal.facts[name] for name in ("field", "retry_after_seconds") if name in refusal.facts}

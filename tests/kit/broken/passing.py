@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from dibs.model import Added, Edited, NewItem
+    from dibs.model import Added, Edited, NewItem, Renewal
 
 
 @caught_by("subjects", "test_of_many_processes_that_claim_a_new_subject_one_adds_it_and_one_holds_it")
@@ -68,6 +68,21 @@ class ReleasesThenClaims(Mistake):
     def hand(self, item: str, *, to: str, session: str, token: int | None = None, **asked: Any) -> Grant:
         self.inner.release(item, session=session, token=token, reason=asked.get("reason"))
         return self.inner.claim(item, session=to, ttl_seconds=asked.get("ttl_seconds"))
+
+
+@caught_by("handing", "test_a_token_is_worth_nothing_from_the_instant_in_which_its_claim_is_handed_on")
+class RemembersItsHolders(Mistake):
+    """Asks once whether a token is good, and takes it from then on."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._good: dict[tuple[str, Any], Renewal] = {}
+
+    def progress(self, item: str, **asked: Any) -> Renewal:
+        key = (item, asked.get("token"))
+        if key not in self._good:
+            self._good[key] = self.inner.progress(item, **asked)
+        return self._good[key]
 
 
 @caught_by("handing", "test_the_old_token_is_refused_and_told_who_holds_it")

@@ -56,6 +56,16 @@ class Claims(Driven):
         """Again, since without claims there is little to see."""
         self.claim(item, session, 60.0)
 
+    @rule(item=items, who=actors, which=tokens, to=sessions, ttl_seconds=ttls)
+    def hand(self, item: int, who: str, which: str, to: str, ttl_seconds: float | None) -> None:
+        id, session, token = self.both.shown(item, who, which)
+        self.agree(
+            "hand",
+            lambda: self.model.hand(id, to, session, token, ttl_seconds),
+            lambda: self.board.hand(id, to=to, session=session, token=token, ttl_seconds=ttl_seconds).claim.token,
+            told=True,
+        )
+
     @rule(session=sessions, n=st.integers(1, 3))
     def next(self, session: str, n: int) -> None:
         self.agree(

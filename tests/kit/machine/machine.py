@@ -19,6 +19,7 @@ from tests.kit.machine.claims import Claims
 from tests.kit.machine.driving import items, sessions
 from tests.kit.machine.items import ITEMS_MAX, Items
 from tests.kit.machine.queues import Queues
+from tests.kit.machine.subjects import Subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,20 +32,23 @@ ANSWERS = frozenset(
         *("edit", "cancel", "retry", "end_session", "claim", "next", "recover", "heartbeat", "renew", "progress"),
         *("release", "done", "fail", "force_release", "sweep", "park", "unpark", "submit", "approve", "send_back"),
         *("reject", "wait", "leave", "accept", "soft_claim", "soft_release", "finish_and_next", "annotate"),
-        "start_child",
+        *("start_child", "claim_subject", "hand", "add"),
         *("TASK_ALREADY_CLAIMED", "TASK_NOT_CLAIMED", "TASK_NOT_CLAIMABLE", "NOT_CLAIM_OWNER", "CLAIM_EXPIRED"),
         *("AGENT_AT_CAPACITY", "SESSION_NOT_FOUND", "INVALID", "FORBIDDEN"),
         *("accept AGENT_AT_CAPACITY", "wait TASK_NOT_CLAIMABLE", "edit INVALID", "finish_and_next CLAIM_EXPIRED"),
+        *("claim_subject TASK_ALREADY_CLAIMED", "claim_subject TASK_NOT_CLAIMABLE", "claim_subject AGENT_AT_CAPACITY"),
+        *("hand NOT_CLAIM_OWNER", "hand CLAIM_EXPIRED", "hand SESSION_NOT_FOUND", "hand AGENT_AT_CAPACITY"),
+        *("hand INVALID", "hand TASK_NOT_CLAIMABLE"),
         *("event unblocked", "event due", "event offered", "event offer_lapsed", "event claimable", "event expired"),
     }
 )
 
 
 #: Of these, what few examples have to show at least.
-HOT = frozenset({"claim", "next", "heartbeat", "progress", "done", "submit", "sweep"})
+HOT = frozenset({"claim", "next", "heartbeat", "progress", "done", "submit", "sweep", "hand", "claim_subject"})
 
 
-class BoardMachine(Items, Queues, Claims):
+class BoardMachine(Items, Subjects, Queues, Claims):
     """The steps that take several parts are such as would not come about by chance often enough."""
 
     @precondition(lambda self: self.model.drafters)
@@ -68,6 +72,19 @@ class BoardMachine(Items, Queues, Claims):
         if len(self.model.items) < ITEMS_MAX:
             self.both.add(depends_on=(id,))
         self._finish("done", id, holder, token)
+
+    @rule(item=items, to=sessions, queue=st.lists(sessions, max_size=2))
+    def hand_on_while_others_wait(self, item: int, to: str, queue: list[str]) -> None:
+        id, holder, token = self.both.shown(item, "holder", "latest")
+        for session in queue:
+            self._wait(id, session, None)
+        self.agree(
+            "hand",
+            lambda: self.model.hand(id, to, holder, token, 60.0),
+            lambda: self.board.hand(id, to=to, session=holder, token=token, ttl_seconds=60.0).claim.token,
+            told=True,
+        )
+        self._finish("release", id, to, None)
 
     @rule(item=items, session=sessions)
     def done_while_somebody_waits(self, item: int, session: str) -> None:

@@ -45,6 +45,38 @@ class Holding(Moving):
             raise
         return self._give(item, session, ttl_seconds)
 
+    def claim_subject(self, subject: str, session: str, ttl_seconds: float | None, new: str) -> tuple[str, int]:
+        """The item of the subject, or `new`, which is there only if it is claimed."""
+        self.session(session)
+        item = self.of_subject(subject)
+        if item is not None:
+            return item, self.claim(item, session, ttl_seconds)
+        try:
+            self._room(session)
+        except No as no:
+            raise No(no.code, **no.facts, item=None, added=False) from no
+        self.add(new, subject=subject)
+        return new, self._give(new, session, ttl_seconds)
+
+    def hand(self, item: str, to: str, session: str, token: int | None, ttl_seconds: float | None) -> int:
+        """The claim ends and the other one claims, and nobody sees the item free in between."""
+        self._fence(item, session, token)
+        self.session(to)
+        if to == session:
+            raise No("INVALID", field="to")
+        if self.rest(item) != "ready":
+            raise No("TASK_NOT_CLAIMABLE", item=item)
+        undo = self.undo(item)
+        self.runs[item, self.claims.pop(item)["token"]]["outcome"] = "handed"
+        self.items[item]["status"] = "ready"
+        self.items[item]["revision"] += 1
+        try:
+            self._may_claim(item, to)
+        except No:
+            undo()
+            raise
+        return self._give(item, to, ttl_seconds)
+
     def recover(self, item: str, session: str, token: int | None) -> int:
         self.session(session)
         try:

@@ -46,6 +46,22 @@ class Moving:
         #: Agents to whom everything is a sensitive action.
         self.drafters: set[str] = set()
 
+    def add(self, item: str, **fields: Any) -> str:
+        """The new item, or the one that has its subject. `fields`: priority, timeout, depends_on, not_before, retries,
+        needs_approval, subject."""
+        if fields.get("subject") and (known := self.of_subject(fields["subject"])) is not None:
+            return known
+        zero = {"token": 0, "strikes": 0, "failures": 0, "attempts": 0, "revision": 0, "approved": False}
+        nobody = {"status": None, "offered_to": None, "offer_expires_at": None, "title": item, "subject": None}
+        plain = {"priority": 5, "timeout": 28800.0, "depends_on": (), "not_before": None, "retries": 0}
+        self.items[item] = {**zero, **nobody, **plain, "needs_approval": False, **fields, "age": len(self.items)}
+        self.tickets[item] = []
+        self.move(item, self.rest(item))
+        return item
+
+    def of_subject(self, subject: str) -> str | None:
+        return next((item for item, row in self.items.items() if row["subject"] == subject), None)
+
     def live(self, item: str) -> dict[str, Any] | None:
         claim = self.claims.get(item)
         return claim if claim is not None and self.now < claim["expires_at"] else None

@@ -13,18 +13,12 @@ MAY_GO_ON = ("in_progress", "parked", "failed")
 
 
 class People(Moving):
-    def add(self, item: str, **fields: Any) -> None:
-        """`fields`: priority, timeout, depends_on, not_before, retries, needs_approval."""
-        zero = {"token": 0, "strikes": 0, "failures": 0, "attempts": 0, "revision": 0, "approved": False}
-        nobody = {"status": None, "offered_to": None, "offer_expires_at": None, "title": item}
-        self.items[item] = {**zero, **nobody, **fields, "age": len(self.items)}
-        self.tickets[item] = []
-        self.move(item, self.rest(item))
-
     def edit(self, item: str, **changes: Any) -> None:
         with self.up_to_date(item) as row:
             if all(row[name] == value for name, value in changes.items()):
                 return
+            if changes.get("subject") and (other := self.of_subject(changes["subject"])) is not None:
+                raise No("INVALID", field="subject", item=other)
             if "depends_on" in changes and self._leads_back(item, changes["depends_on"]):
                 raise No("INVALID", field="depends_on")
             withdrawn = row["approved"] and "title" in changes

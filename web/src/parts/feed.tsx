@@ -10,13 +10,14 @@ import { Text } from "./bits";
 import { ItemLink } from "./words";
 
 const TONES: Record<string, string> = {
-  ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue" },
+  ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue", handed: "blue" },
   ...{ failed: "red", rejected: "red", owner_died: "red", expired: "amber", released: "amber", forgotten: "amber" },
   ...{ sent_back: "amber", parked: "amber", submitted: "violet", force_released: "violet", cancelled: "violet" },
 };
 
 export function words(event: Event): string {
-  const { reason, note, comment, ttl_seconds } = event.data as Record<string, string | number | undefined>;
+  const { reason, note, comment, to, ttl_seconds } = event.data as Record<string, string | number | undefined>;
+  if (event.kind === "handed") return [`to ${to}`, ...(reason ? [reason] : [])].join(" · ");
   return String(note ?? reason ?? comment ?? (ttl_seconds ? `for ${ago(Number(ttl_seconds))}` : ""));
 }
 

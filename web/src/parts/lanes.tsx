@@ -20,7 +20,7 @@ const STEPS_MIN = [1, 2, 5, 10, 15, 30, 60, 120, 240];
 const SIGNS: Record<string, [string, string]> = {
   ...{ done: ["✓", "--green"], submitted: ["✓", "--violet"], failed: ["✕", "--red"], rejected: ["⊗", "--red"] },
   ...{ expired: ["✕", "--amber"], owner_died: ["✕", "--amber"], released: ["↺", "--dim"], forgotten: ["↺", "--dim"] },
-  ...{ force_released: ["⇤", "--violet"], cancelled: ["–", "--dim"] },
+  ...{ force_released: ["⇤", "--violet"], cancelled: ["–", "--dim"], handed: ["→", "--blue"] },
 };
 
 export interface Drawn {

@@ -20,7 +20,7 @@ const BEYOND = 1;
 const MARKS: Record<string, [sign: string, tone: string]> = {
   ...{ done: ["✓", "green"], submitted: ["✓", "violet"], failed: ["✕", "red"], rejected: ["⊗", "red"] },
   ...{ expired: ["✕", "amber"], owner_died: ["☠", "red"], released: ["↺", "dim"], forgotten: ["↺", "amber"] },
-  ...{ force_released: ["⇤", "violet"], cancelled: ["–", "dim"] },
+  ...{ force_released: ["⇤", "violet"], cancelled: ["–", "dim"], handed: ["→", "blue"] },
 };
 const STATES = ["working", "silent", "idle"] as const;
 type State = (typeof STATES)[number];

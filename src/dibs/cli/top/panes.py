@@ -27,7 +27,7 @@ MARK_COLOURS = {
 }
 RANKS = ("magenta", "yellow", "yellow", "red")
 #: The last ten runs of a session in signs: done, failed, lost, anything else.
-SIGNS = {"done": "✓", "submitted": "✓", "failed": "✕", "expired": "✕", "owner_died": "✕", None: "·"}
+SIGNS = {"done": "✓", "submitted": "✓", "failed": "✕", "expired": "✕", "owner_died": "✕", "handed": "→", None: "·"}
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 GONE: Cell = ("", "dim")
 

@@ -168,7 +168,7 @@ class TestHandingTogether:
         board = harness.board()
         (giver, mine), (ender, _), (taker, other), (claimer, third) = cast_of(harness, 4)
         gate, met, calls = harness.gate(), Counter[tuple[str | None, str | None]](), list[recording.Call]()
-        for number in range(harness.fewer(sizes.times(30))):
+        for number in range(harness.fewer(sizes.times(12))):
             item = f"item-{number}"
             added(board, item)
             calls.append(recording.heard(mine, "claim", item, None, giver.ask("claim", item, session=mine)))
@@ -195,6 +195,32 @@ class TestHandingTogether:
         print(f"hand-overs against releases: {dict(met)}")
         assert_explained(calls, board)
 
+    def test_a_token_is_worth_nothing_from_the_instant_in_which_its_claim_is_handed_on(self, harness: Harness) -> None:
+        """Processes hand one item on, whoever holds it, while each works under the latest token that it was given."""
+        board, seed = harness.board(), sizes.seed()
+        cast, gate = cast_of(harness, 4), harness.gate()
+        added(board, "x")
+        board.claim("x", session=cast[0][1])
+        calls = harness.fewer(sizes.times(60), 2)
+        for number, (actor, me) in enumerate(cast):
+            asked = {"me": me, "item": "x", "seed": seed + number, "calls": calls, "folder": str(harness.folder)}
+            actor.play("dibs.testing.scenes:pass_on", **asked, gate=gate.path)
+            actor.read("at_gate")
+        gate.open()
+        results = [actor.result() for actor, _ in cast]
+        met: Counter[str] = sum((Counter(result["met"]) for result in results), Counter())
+        print(f"seed {seed}: {dict(sorted(met.items()))}")
+        assert met["hand"], "nothing was handed on"
+        assert met["progress"], "nobody worked"
+        assert met["progress NOT_CLAIM_OWNER"] + met["renew NOT_CLAIM_OWNER"], "no old token was shown"
+        told = sorted(note for result in results for note in result["notes"])
+        assert sorted(event.data["note"] for event in board.log("x") if event.kind == "progress") == told
+        runs = board.runs(item="x", limit=4 * calls)
+        assert [run.token for run in runs] == list(range(met["hand"] + 1, 0, -1))
+        assert runs[0].outcome == ("done" if met["done"] else None)
+        assert {run.outcome for run in runs[1:]} == {"handed"}
+        assert_explained(recording.read(str(harness.folder)), board, f"seed {seed}:")
+
     def test_two_sessions_that_hand_to_each_other_do_not_block_each_other(self, harness: Harness) -> None:
         board = harness.board()
         board.set_agent("agent-0", max_claims_total=3)
@@ -204,7 +230,7 @@ class TestHandingTogether:
         added(board, "a", "b")
         board.claim("a", session=mine)
         board.claim("b", session=other)
-        for token in range(1, harness.fewer(sizes.times(20)) + 1):
+        for token in range(1, harness.fewer(sizes.times(8)) + 1):
             (first, second) = ("a", "b") if token % 2 else ("b", "a")
             left.send("hand", first, to=other, session=mine, token=token, at=gate)
             right.send("hand", second, to=mine, session=other, token=token, at=gate)
