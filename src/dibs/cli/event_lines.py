@@ -128,7 +128,7 @@ def _words(event: Event) -> list[str]:
             # A scheduled item that is blocked now did not come due: one of its dependencies is no longer done.
             return ["its time has come"] if event.status != BLOCKED else ["a dependency is not done"]
         case "submitted":
-            return [f"draft: {data.get('draft', '')}", *given]
+            return [f"draft: {data['draft']}" if "draft" in data else "its result", *given]
         case "expired" | "owner_died":
             return [number_of(data["strikes"], "strike"), *given] if "strikes" in data else given
         case _:

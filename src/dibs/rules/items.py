@@ -23,8 +23,12 @@ CONTENT = tuple(name for name in NewItem._fields if name != "id")
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
 #: The key of a payload for the state of the item's subject elsewhere, such as that of an issue: see `_covered`.
 EXTERNAL = "external"
-#: Fields that the agents' policies look at.
-POLICY_FIELDS = ("type", "action")
+#: Fields that only an admin changes, and what they decide.
+POLICY_FIELDS = {
+    "type": "which agents may take it",
+    "action": "which agents may take it",
+    "review": "whether its result is reviewed",
+}
 #: Fields that cannot change while the item is claimed, because the claim was decided on them.
 HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
 
@@ -241,10 +245,10 @@ def _without_external(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
-    for name in POLICY_FIELDS:
+    for name, decided in POLICY_FIELDS.items():
         if name in real:
             raise Forbidden(
-                f"the {name} of {item.id} decides which agents may take it; only an admin can change it",
+                f"the {name} of {item.id} decides {decided}; only an admin can change it",
                 item=item.id,
                 field=name,
                 action=item.action,

@@ -36,7 +36,7 @@ TRANSITIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "expire": {IN_PROGRESS: (*RESTING, FAILED)},
     "owner_died": {IN_PROGRESS: (*RESTING, FAILED)},
     "force_release": {IN_PROGRESS: RESTING},
-    "done": {IN_PROGRESS: (DONE,)},
+    "done": {IN_PROGRESS: (DONE, PENDING_APPROVAL)},
     "fail": {IN_PROGRESS: (*RESTING, FAILED)},
     "submit": {IN_PROGRESS: (PENDING_APPROVAL,)},
     "reject": {IN_PROGRESS: (REJECTED,), PENDING_APPROVAL: (REJECTED,)},

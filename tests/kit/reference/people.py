@@ -14,7 +14,7 @@ MAY_GO_ON = ("in_progress", "parked", "failed")
 
 class People(Moving):
     def add(self, item: str, **fields: Any) -> None:
-        """`fields`: priority, timeout, depends_on, not_before, retries, needs_approval."""
+        """`fields`: priority, timeout, depends_on, not_before, retries, needs_approval, review."""
         zero = {"token": 0, "strikes": 0, "failures": 0, "attempts": 0, "revision": 0, "approved": False}
         nobody = {"status": None, "offered_to": None, "offer_expires_at": None, "title": item}
         self.items[item] = {**zero, **nobody, **fields, "age": len(self.items)}
@@ -66,7 +66,8 @@ class People(Moving):
         if drafted is not None and self.sessions[self.runs[item, drafted]["session"]]["agent"] == actor:
             raise No("FORBIDDEN", agent=actor)
         self.items[item].update(needs_approval=False, approved=True)
-        status = "done" if done else self.rest(item)
+        is_result = drafted == self.items[item]["token"] and "is_result" in self.runs[item, self.items[item]["token"]]
+        status = "done" if done or (is_result and self.items[item]["review"]) else self.rest(item)
         self.move(item, status)
         return status
 
@@ -77,7 +78,7 @@ class People(Moving):
 
     def send_back(self, item: str) -> None:
         self._need(item, "pending_approval")
-        self.items[item].update(needs_approval=False, approved=False)
+        self.items[item].update(needs_approval=False)  # only a result is sent back of what was approved
         self.move(item, self.rest(item))
 
     def reject_by_person(self, item: str) -> None:
