@@ -253,6 +253,13 @@ def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
                 field=name,
                 action=item.action,
             )
+    if "payload" in real and item.payload.get(EXTERNAL) != real["payload"].get(EXTERNAL):
+        raise Forbidden(
+            f"the key {EXTERNAL} of the payload of {item.id} is what another system says; only an admin can change it",
+            item=item.id,
+            field="payload",
+            action=item.action,
+        )
 
 
 def _refuse_while_claimed(

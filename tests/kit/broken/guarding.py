@@ -153,6 +153,12 @@ class ReviewsNothing(Mistake):
         return added
 
 
+@caught_by("reviews", "test_only_an_admin_writes_what_another_system_says")
+class LetsAgentsSpeakForOthers(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Any:
+        return self.inner.edit(item, changes, relabel=relabel or "payload" in changes, **asked)
+
+
 @caught_by("reviews", "test_a_result_leaves_the_approval_of_the_work")
 class ForgetsTheApproval(Mistake):
     """Takes a result for a draft, which asks for an approval of its own."""

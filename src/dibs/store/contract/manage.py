@@ -101,7 +101,8 @@ class ManageVerbs(ABC):
         withdraws the approval; the key `external` of the payload is not covered by it. Project and resources of a
         claimed item, and its approved content, cannot change: `INVALID`, with the `holder`. The subject of another item
         is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type, action or
-        `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed.
+        `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed;
+        so is another `external` in the payload, since what another system says may end the item.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is

@@ -102,6 +102,16 @@ class TestReviews:
         assert [board.get(item).item.status for item in "de"] == ["done", "pending_approval"]
         assert_sound(board)
 
+    def test_only_an_admin_writes_what_another_system_says(self, harness: Harness) -> None:
+        """It may end the item: an agent that could write it would approve its own result."""
+        board = harness.board()
+        said = {"to": "all", "external": {"state": "open"}}
+        added(board, "x", payload=said)
+        for forged in ({**said, "external": {"state": "merged"}}, {"to": "all"}):
+            assert refused(Forbidden, board.edit, "x", payload=forged, relabel=False).facts["field"] == "payload"
+        assert board.get("x").item.payload == said
+        assert board.edit("x", payload={**said, "to": "some"}, relabel=False).payload["to"] == "some"
+
     def test_only_an_admin_takes_the_review_away(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x", review=True)
