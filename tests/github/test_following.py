@@ -92,6 +92,31 @@ def test_what_was_decided_before_the_run_ended_counts_when_it_ends(shop: GitHub)
     assert status(shop) == "done"
 
 
+def test_what_was_said_of_an_earlier_run_does_not_decide_about_a_later_one(shop: GitHub) -> None:
+    """The second run has pushed, and GitHub has not told of it yet: the red head that is known was judged already."""
+    submitted(shop.board)
+    shop.tell(opened())
+    shop.tell(build(1, "failure"))
+    submitted(shop.board)
+    follow.settle(shop.board, "login", shop.policy)
+    assert status(shop) == "pending_approval"
+    shop.tell(opened(1, B, action="synchronize"))
+    shop.tell(build(2, "failure", B))
+    assert status(shop) == "ready"
+
+
+def test_a_run_that_names_its_commit_waits_until_that_is_the_head(shop: GitHub) -> None:
+    shop.policy = Policy(complete=policy.ON_CHECKS)
+    shop.tell(opened())
+    shop.tell(build(1, "success"))
+    submitted(shop.board, branch="dibs/login", commit=B)
+    follow.settle(shop.board, "login", shop.policy)
+    assert status(shop) == "pending_approval", "the green head is not what the run left"
+    shop.tell(opened(1, B, action="synchronize"))
+    shop.tell(build(2, "success", B))
+    assert status(shop) == "done"
+
+
 def test_only_checks_of_the_exact_head_count(shop: GitHub) -> None:
     """After a push, and a forced one, what the old commit's checks say is of the past."""
     shop.policy = Policy(complete=policy.ON_CHECKS)

@@ -144,7 +144,7 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
         text["title"] = fact.title
     if digest(item.body) == known.get("body") and item.body != fact.body:
         text["body"] = fact.body
-    followed = {name: known[name] for name in (PULLS, CHECKS, COMPLETE) if name in known}
+    followed = {name: known[name] for name in (PULLS, CHECKS, SAID, COMPLETE) if name in known}
     external = {**followed, **_external(fact, priority, labels)}
     # What was not written from GitHub in the first place is the board's own.
     external |= {name: None for name in ("priority", "body") if name not in known}

@@ -27,6 +27,7 @@ from dibs.rules.items import EXTERNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from dibs.board import Board
@@ -90,7 +91,7 @@ def pull(board: Board, fact: Fact, policy: Policy, message: str = "") -> tuple[F
         **{"state": fact.state, "version": fact.version, "tokens": list(tokens)},
     }
     said = f"{number} {fact.state} at {fact.sha[:SHORT]}"
-    did = _remember(board, item, lambda pulls, commits: _with_pull(pulls, commits, number, entry), said)
+    did = _remember(board, item, lambda found: _with_pull(found, number, entry), said)
     outcome = settle(board, item, policy)
     return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
 
@@ -101,7 +102,7 @@ def check(board: Board, told: Check, policy: Policy) -> Outcome | None:
     if item is None:
         return None
     said = f"{told.name} {told.state} on {told.sha[:SHORT]}"
-    did = _remember(board, item, lambda pulls, commits: _with_check(pulls, commits, told), said)
+    did = _remember(board, item, lambda found: _with_check(found, told), said)
     outcome = settle(board, item, policy)
     return outcome.replace(subject=f"{told.repository}@{told.sha[:SHORT]} {told.name}", did=(*did, *outcome.did))
 
@@ -168,6 +169,17 @@ def verdict(item: Item, run: Run, policy: Policy) -> tuple[str, str, str] | None
     if contract(item, policy) == ON_CHECKS and _is_green(counted, policy):
         return "approve", f"the checks of {name} are green at {short}: {found['url']}", repository
     return None
+
+
+def is_current(item: Item, runs: Sequence[Run]) -> bool:
+    """Whether what is known is about the work of the latest run. Its last push may not have been told of yet: then the
+    pull request has the head that an earlier run left, with checks that were judged then."""
+    run, (name, found) = runs[0], _pull_of(item, runs[0])
+    if name is None or found["state"] == MERGED:
+        return True
+    if isinstance(run.links.get("commit"), str):
+        return bool(found["head"] == run.links["commit"] or found["after"] == run.token)
+    return found["head"] not in [one.links.get("head") for one in runs[1:]]
 
 
 def contract(item: Item, policy: Policy) -> str:
@@ -238,11 +250,10 @@ def _belongs(one: Pull, run: Run) -> bool:
 # What is known
 
 
-def _remember(board: Board, item: str, change: Any, said: str) -> tuple[str, ...]:
+def _remember(board: Board, item: str, change: Callable[[Item], Known | None], said: str) -> tuple[str, ...]:
     for _ in range(ROUNDS_MAX):
         found = board.get(item).item
-        known = remembered(found)
-        changed = change(known.get(PULLS, {}), known.get(CHECKS, {}))
+        changed = change(found)
         if changed is None:
             return ()
         payload = {**found.payload, EXTERNAL: {**(found.payload.get(EXTERNAL) or {}), **changed, SAID: said}}
@@ -254,9 +265,13 @@ def _remember(board: Board, item: str, change: Any, said: str) -> tuple[str, ...
     raise StoreUnavailable(f"{item} keeps changing; try again", retry_after_seconds=1)
 
 
-def _with_pull(pulls: Known, commits: Known, number: str, entry: Pull) -> dict[str, Any] | None:
-    """None if it says nothing new."""
+def _with_pull(item: Item, number: str, entry: Pull) -> Known | None:
+    """None if it says nothing new. `after` is the run that had ended when its head was first told of."""
+    pulls, commits = _known(item)
     before = pulls.get(number)
+    entry["after"] = item.token if item.status != IN_PROGRESS else 0
+    if before is not None and before["head"] == entry["head"]:
+        entry["after"] = before["after"]
     if before is not None:
         if before["version"] > entry["version"]:
             return None
@@ -267,7 +282,8 @@ def _with_pull(pulls: Known, commits: Known, number: str, entry: Pull) -> dict[s
     return _trimmed({name: pulls[name] for name in pulls if name in kept}, commits)
 
 
-def _with_check(pulls: Known, commits: Known, told: Check) -> dict[str, Any] | None:
+def _with_check(item: Item, told: Check) -> Known | None:
+    pulls, commits = _known(item)
     found = dict(commits.get(told.sha, {}))
     entry = {"state": told.state, "url": told.url, "version": told.version, "artifacts": told.artifacts}
     entry = {name: value for name, value in entry.items() if value}
@@ -286,7 +302,13 @@ def _with_check(pulls: Known, commits: Known, told: Check) -> dict[str, Any] | N
     return _trimmed(pulls, {**commits, told.sha: found})
 
 
-def _trimmed(pulls: Known, commits: Known) -> dict[str, Any]:
+def _known(item: Item) -> tuple[Known, Known]:
+    """The pull requests of the item, and the checks of commits."""
+    known = remembered(item)
+    return known.get(PULLS, {}), known.get(CHECKS, {})
+
+
+def _trimmed(pulls: Known, commits: Known) -> Known:
     """Without the checks of commits that are nobody's head, but for the newest: their pull request may come yet."""
     heads = {one["head"] for one in pulls.values()}
     others = [sha for sha in commits if sha not in heads][-OTHER_COMMITS_MAX:]
@@ -301,6 +323,8 @@ def _next_verb(board: Board, detail: Detail, policy: Policy) -> str | None:
     item = detail.item
     run = detail.runs[0] if detail.runs else None
     if run is None or run.outcome is None or (item.status in ENDED and item.status != DONE):
+        return None
+    if not is_current(item, detail.runs):
         return None
     if _annotate(board, item, run, policy):
         return "annotate"
