@@ -19,6 +19,7 @@ from tests.e2e.conftest import until
 from tests.github.examples import description
 from tests.github.fake_api import FakeApi
 from tests.github.payloads import at, issue, pull, run
+from tests.github.test_watch import api_head
 from tests.github.test_webhook import NEW, Hook, configured
 from tests.server.process import Serving
 from tests.worktrees.conftest import Project, command_server, environment, project
@@ -63,20 +64,13 @@ def by_watching(project: Project) -> Iterator[Tell]:
                 fields = ("head_branch", "head_sha", "html_url", "created_at", "updated_at")
                 api.put_run(found["run_number"], found["conclusion"], **{name: found[name] for name in fields})
             else:
-                head = {"head": {**api_side(api), **{name: found["head"][name] for name in ("ref", "sha")}}}
+                head = {"head": {**api_head(api), **{name: found["head"][name] for name in ("ref", "sha")}}}
                 state = {name: found.get(name) for name in ("state", "updated_at", "merged_at")}
                 api.put_pull(20, **state, **head)
             project.ok("github", "watch", "acme/shop", "--once")
 
         yield tell
         assert api.mistakes == []
-
-
-def api_side(api: FakeApi) -> dict[str, Any]:
-    api.put_pull(99, state="closed", updated_at="2000-01-01T00:00:00Z")
-    side: dict[str, Any] = api.pulls.pop(99)["head"]
-    del api.issues[99]
-    return side
 
 
 @pytest.mark.parametrize("way", [by_webhook, by_watching])

@@ -96,15 +96,15 @@ def pull(board: Board, fact: Fact, policy: Policy, message: str = "") -> tuple[F
     return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
 
 
-def check(board: Board, told: Check, policy: Policy) -> Outcome | None:
-    """Remember a check with the item of its commit, if it has one, and decide."""
+def check(board: Board, told: Check, policy: Policy, *, decides: bool = True) -> Outcome | None:
+    """Remember a check with the item of its commit, if it has one, and decide, unless others are still to come."""
     item = item_of_check(board, told, policy)
     if item is None:
         return None
     said = f"{told.name} {told.state} on {told.sha[:SHORT]}"
     did = _remember(board, item, lambda found: _with_check(found, told), said)
-    outcome = settle(board, item, policy)
-    return outcome.replace(subject=f"{told.repository}@{told.sha[:SHORT]} {told.name}", did=(*did, *outcome.did))
+    outcome = Outcome(subject=f"{told.repository}@{told.sha[:SHORT]} {told.name}", item=item, did=did)
+    return outcome.replace(did=(*did, *settle(board, item, policy).did)) if decides else outcome
 
 
 def waiting(board: Board) -> tuple[Item, ...]:

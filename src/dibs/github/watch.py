@@ -161,7 +161,8 @@ class Watcher:
         try:
             for item in follow.waiting(self._board):
                 for sha in follow.open_heads(item, self._repository):
-                    told = [follow.check(self._board, one, self._policy) for one in self._checks(sha)]
+                    # Decided on all of them: the first one may be green, and the last one not.
+                    told = [follow.check(self._board, one, self._policy, decides=False) for one in self._checks(sha)]
                     outcomes += [one for one in told if one is not None]
                 outcomes.append(follow.settle(self._board, item.id, self._policy))
         except BaseException:
