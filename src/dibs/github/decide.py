@@ -75,9 +75,8 @@ def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
     priority, label = policy.priority(fact, rule)
     labels = _labels(fact, rule)
     external = _external(fact, priority, labels)
-    complete = policy.contract(rule)
-    if complete != policies.NEVER:
-        external[COMPLETE] = complete
+    if rule.complete is not None:
+        external[COMPLETE] = rule.complete
     return {
         "title": fact.title,
         "body": fact.body,
@@ -88,7 +87,7 @@ def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
         "payload": {**_details(fact, label), EXTERNAL: external},
         "subject": fact.subject,
         "needs_approval": fact.is_outsiders and policy.outsiders == policies.APPROVAL,
-        **({"review": True} if complete != policies.NEVER else {}),
+        "review": policy.contract(rule) != policies.NEVER,
     }
 
 

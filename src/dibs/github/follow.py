@@ -17,6 +17,7 @@ import re
 from dibs.check import ID_LENGTH_MAX, LIST_MAX, NAME_LENGTH_MAX
 from dibs.errors import Invalid, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github import checks
+from dibs.github import policy as policies
 from dibs.github.apply import OVERTAKEN, Outcome
 from dibs.github.decide import CHECKS, COMPLETE, PULLS, SAID, remembered
 from dibs.github.payload import CLOSED, MEMBERS, MERGED, OPEN, PULL_REQUEST, Fact
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 BRANCH_PREFIX = "dibs/"
 #: More than the other callers that change an item in between.
-ROUNDS_MAX = 50
+ROUNDS_MAX = 200
 #: How much an item remembers: the newest pull requests, and commits with checks that are no pull request's head.
 PULLS_MAX = 5
 OTHER_COMMITS_MAX = 3
@@ -183,9 +184,9 @@ def is_current(item: Item, runs: Sequence[Run]) -> bool:
 
 
 def contract(item: Item, policy: Policy) -> str:
-    """What completes the item: see `CONTRACTS`."""
+    """What completes the item: what its rule says, or else the policy."""
     own = remembered(item).get(COMPLETE)
-    return own if own in CONTRACTS else policy.complete
+    return own if own in policies.CONTRACTS else policy.complete
 
 
 # Which item
@@ -208,7 +209,9 @@ def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bo
     except (ItemNotFound, Invalid):
         return False
     is_open = found.status not in ENDED or found.status == DONE
-    return is_open and found.project in policy.projects_of(repository)
+    # Repositories that share the default project by chance do not decide about each other's issues.
+    is_own = remembered(found).get("repository", repository) == repository or policy.is_mapped(repository)
+    return is_open and is_own and found.project in policy.projects_of(repository)
 
 
 def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:

@@ -137,6 +137,9 @@ class Policy(Value):
         rules = [rule for rule in self.rules if rule.project and _any_matches(rule.repository, (repository,))]
         return frozenset({self._mapped(repository), *(rule.project for rule in rules if rule.project)})
 
+    def is_mapped(self, repository: str) -> bool:
+        return any(fnmatchcase(repository, pattern) for pattern, _ in self.projects)
+
     def _mapped(self, repository: str) -> str:
         return next((to for pattern, to in self.projects if fnmatchcase(repository, pattern)), DEFAULT_PROJECT)
 
