@@ -247,11 +247,31 @@ def test_of_two_pull_requests_the_newer_decides_and_a_closed_one_only_alone(shop
     submitted(shop.board)
     shop.tell(opened())
     shop.tell(opened(1, B, number=21, body="Dibs-Item: login"))
-    shop.tell(opened(2, state="closed", action="closed"))
-    assert status(shop) == "pending_approval"
+    shop.tell(build(1, "failure"))
+    assert status(shop) == "pending_approval", "the newer one has another head"
     shop.tell(opened(3, B, number=21, body="Dibs-Item: login", state="closed", action="closed"))
+    assert "acme/shop#20 fails" in last_comment(shop)
+    submitted(shop.board, commit=A)
+    shop.tell(opened(4, state="closed", action="closed"))
     assert status(shop) == "ready"
-    assert "acme/shop#21 was closed without a merge" in last_comment(shop)
+
+
+def test_a_decision_is_about_the_result_that_was_read(shop: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the red checks and the decision, a person sends the item back, and another run ends."""
+    submitted(shop.board)
+    shop.tell(opened())
+    decide = follow.verdict
+
+    def decide_late(*given: Any) -> Any:
+        monkeypatch.setattr(follow, "verdict", decide)
+        found = decide(*given)
+        shop.board.send_back("login", comment="not like this", actor="boss")
+        submitted(shop.board, commit=B)
+        return found
+
+    monkeypatch.setattr(follow, "verdict", decide_late)
+    shop.tell(build(1, "failure"))
+    assert (status(shop), last_comment(shop)) == ("pending_approval", "not like this")
 
 
 @pytest.mark.parametrize("end", ["cancel", "claimed anew", "edited"])

@@ -229,12 +229,17 @@ def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
 
 
 def _pull_of(item: Item, run: Run) -> tuple[str | None, Pull]:
-    """The pull request that decides about this run: of those that belong to it the newest, and one that was closed
-    without a merge only if there is no other."""
+    """The pull request that decides about this run: of those that belong to it the one with the commit that the run
+    left, or else the newest, and one that was closed without a merge only if there is no other."""
     known = remembered(item).get(PULLS, {})
     own = {name: one for name, one in known.items() if _belongs(one, run)}
     alive = [name for name, one in own.items() if one["state"] != CLOSED]
-    best = max(alive or own, key=lambda name: int(name.rpartition("#")[2]), default=None)
+    commit = run.links.get("commit")
+
+    def rank(name: str) -> tuple[bool, int]:
+        return own[name]["head"] == commit, int(name.rpartition("#")[2])
+
+    best = max(alive or own, key=rank, default=None)
     return best, own.get(best or "", {})
 
 
