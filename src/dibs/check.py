@@ -39,7 +39,6 @@ COUNT_MAX = TOKEN_MAX // 16
 BATCH_MAX = 1000
 #: More claims than any session holds, and few enough that other callers do not wait long.
 HOLDING_MAX = 10_000
-#: The largest value of `pid_t`.
 PID_MAX = 2**31 - 1
 LIST_MAX = 100_000
 #: The largest page of an answer that can be asked for.
@@ -362,6 +361,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "needs_approval": lambda given: flag(given, "needs_approval"),
     "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
     "subject": subject,
+    "review": lambda given: flag(given, "review"),
 }
 
 #: The most items that one `next` gives.

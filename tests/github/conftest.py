@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from dibs.board import Board
-from dibs.github import payload
-from dibs.github.apply import Outcome, converge
+from dibs.github import checks, payload
+from dibs.github import delivery as deliveries
+from dibs.github.apply import Outcome
 from dibs.github.policy import Policy
 from dibs.model import Item
 from tests.kit import sqlite
@@ -27,10 +28,12 @@ class GitHub:
         self._prefix, self._numbers = prefix, itertools.count()
 
     def tell(self, told: Any, event: str | None = None, delivery: str | None = None) -> Outcome:
-        event = event or next(name for name in payload.EVENTS if name.removesuffix("s") in told)
-        fact = payload.from_webhook(event, told, self.policy.approve_label)
-        assert fact is not None, told
-        return converge(self.board, fact, self.policy, delivery=delivery or f"{self._prefix}{next(self._numbers)}")
+        known = dict.fromkeys((*payload.EVENTS, *checks.EVENTS))
+        event = event or next(name for name in known if (name.removesuffix("s") if name != "status" else "sha") in told)
+        delivery = delivery or f"{self._prefix}{next(self._numbers)}"
+        outcome = deliveries.apply(self.board, self.policy, event, told, delivery)
+        assert outcome is not None, told
+        return outcome
 
     def item(self, subject: str = ISSUE) -> Item:
         (found,) = self.board.list(subject=subject, limit=2)

@@ -21,6 +21,14 @@ LISTS = {
     r"/repos/([^/]+/[^/]+)/issues": ("/repos/{owner}/{repo}/issues", "issues"),
     r"/repos/([^/]+/[^/]+)/pulls": ("/repos/{owner}/{repo}/pulls", "pulls"),
     r"/repos/([^/]+/[^/]+)/actions/runs": ("/repos/{owner}/{repo}/actions/runs", "runs"),
+    r"/repos/([^/]+/[^/]+)/commits/([0-9a-f]{40})/check-runs": (
+        "/repos/{owner}/{repo}/commits/{ref}/check-runs",
+        "check_runs",
+    ),
+    r"/repos/([^/]+/[^/]+)/commits/([0-9a-f]{40})/statuses": (
+        "/repos/{owner}/{repo}/commits/{ref}/statuses",
+        "statuses",
+    ),
     r"/repos/([^/]+/[^/]+)/issues/(\d+)/events": ("/repos/{owner}/{repo}/issues/{issue_number}/events", "events"),
 }
 
@@ -47,6 +55,9 @@ class FakeApi:
         self.pulls: dict[int, dict[str, Any]] = {}
         self.runs: dict[int, dict[str, Any]] = {}
         self.events: dict[int, list[dict[str, Any]]] = {}
+        #: By commit: its statuses, and its message.
+        self.statuses: dict[str, list[dict[str, Any]]] = {}
+        self.messages: dict[str, str] = {}
         self.asked: list[Asked] = []
         self.mistakes: list[str] = []
         #: Answered instead, first in, first out; and for a whole path.
@@ -99,6 +110,13 @@ class FakeApi:
         made = {**_run(self.repository, number), "conclusion": conclusion, **fields}
         self.runs[number] = made
 
+    def put_status(self, sha: str, context: str, state: str, at: str) -> None:
+        url = f"https://api.github.com/repos/{self.repository}/statuses/{sha}"
+        known = self.statuses.setdefault(sha, [])
+        status = {"id": len(known) + 1, "node_id": "S", "url": url, "avatar_url": None, "creator": _user("ci")}
+        told = {"context": context, "state": state, "description": None, "target_url": f"https://ci.example/{context}"}
+        known.insert(0, {**status, **told, "created_at": at, "updated_at": at})
+
     def put_label_event(self, number: int, label: str, by: str, at: str, type: str = "User") -> None:
         event = {"id": len(self.events) + 1, "event": "labeled", "created_at": at, "actor": _user(by, type)}
         links = {"node_id": "E", "url": f"{self.url}/e", "commit_id": None, "commit_url": None}
@@ -124,16 +142,21 @@ class FakeApi:
             match = re.fullmatch(pattern, path)
             if match and match[1] == self.repository:
                 return self._list(path, template, name, query, headers, match)
+        sha = path.removeprefix(f"/repos/{self.repository}/commits/")
+        if sha in self.messages:
+            return 200, {}, json.dumps({"sha": sha, "commit": {"message": self.messages[sha]}}).encode()
         return 404, {}, b'{"message": "Not Found"}'
 
     def _list(
         self, path: str, template: str, name: str, query: dict[str, str], headers: dict[str, str], match: re.Match[str]
     ) -> tuple[int, dict[str, str], bytes]:
-        found = self.events.get(int(match[2]), []) if name == "events" else self._chosen(name, query)
+        found = self._chosen(name, query) if match.lastindex == 1 else self._of(name, match[2])
         size = min(int(query.get("per_page", 30)), self.page_size)
         page = int(query.get("page", 1))
         part = found[(page - 1) * size : page * size]
-        answer: Any = {"total_count": len(found), "workflow_runs": part} if name == "runs" else part
+        answer: Any = part
+        if name in ("runs", "check_runs"):
+            answer = {"total_count": len(found), "workflow_runs" if name == "runs" else name: part}
         self._check(template, query, answer)
         body = json.dumps(answer).encode()
         more = {"Content-Type": "application/json", "ETag": f'W/"{hashlib.sha256(body).hexdigest()}"'}
@@ -142,9 +165,15 @@ class FakeApi:
         is_known = headers.get("If-None-Match") == more["ETag"]
         return (304, more, b"") if is_known else (200, more, body)
 
+    def _of(self, name: str, which: str) -> list[dict[str, Any]]:
+        if name == "events":
+            return self.events.get(int(which), [])
+        return self.statuses.get(which, []) if name == "statuses" else []
+
     def _chosen(self, name: str, query: dict[str, str]) -> list[dict[str, Any]]:
         if name == "runs":
             runs = sorted(self.runs.values(), key=lambda one: str(one["created_at"]), reverse=True)
+            runs = [one for one in runs if query.get("head_sha") in (None, one["head_sha"])]
             return [one for one in runs if query.get("status") in (None, one["status"])]
         known = (self.issues if name == "issues" else self.pulls).values()
         state, since = query.get("state", "open"), query.get("since", "")

@@ -76,3 +76,17 @@ HOSTILE_TITLES = (
     "\u200b",
     "x" * 10_000,
 )
+
+
+def statuses(context: str, state: str, sha: str, branch: str, second: int = 0) -> Any:
+    """A delivery about the status of a commit."""
+    return {
+        "id": 7,
+        "sha": sha,
+        "context": context,
+        "state": state,
+        "target_url": f"https://ci.example/{context.replace(' ', '-')}",
+        "updated_at": at(second),
+        "branches": [{"name": branch, "commit": {"sha": sha}}, {"name": "main", "commit": {"sha": "c" * 40}}],
+        "repository": REPOSITORY,
+    }

@@ -17,7 +17,7 @@ from dibs.github.decide import remembered
 from dibs.github.policy import Policy
 from dibs.github.watch import Round, Watcher
 from dibs.testing.invariants import assert_sound
-from tests.github.conftest import BUILD, ISSUE, PULL, GitHub
+from tests.github.conftest import BUILD, ISSUE, PULL, GitHub, claimed
 from tests.github.examples import description, examples
 from tests.github.fake_api import FakeApi, Refusal
 from tests.github.payloads import OPENED_AT, at, issue, pull, run
@@ -354,3 +354,61 @@ def test_a_connection_that_breaks_is_made_again(github: GitHub, api: FakeApi) ->
     api.put_issue(12, title="changed", updated_at=at(9))
     assert did(watching.look()) == {ISSUE: ("edit",)}
     watching.close()
+
+
+def awaiting(github: GitHub, **links: str) -> None:
+    """The item `login` waits for the checks of its pull request."""
+    github.policy = Policy(complete="checks")
+    github.board.add("Fix login", id="login", review=True)
+    session, token = claimed(github.board, "login")
+    github.board.done("login", session=session, token=token, links=links)
+
+
+def test_checks_of_the_pull_requests_of_waiting_items_are_read_and_decide(github: GitHub, api: FakeApi) -> None:
+    awaiting(github)
+    api.put_pull(20)
+    api.put_run(1, "success", head_sha="a" * 40, head_branch="dibs/login")
+    api.page_size = 2
+    for number in range(5):
+        api.put_status("a" * 40, f"part-{number}", "pending" if number == 4 else "success", at(1))
+    look(github, api)
+    assert github.board.get("login").item.status == "pending_approval", "the last page has one that is going on"
+    api.put_status("a" * 40, "part-4", "success", at(2))
+    found = did(look(github, api))
+    assert "approve" in {verb for verbs in found.values() for verb in verbs}
+    assert github.board.get("login").item.status == "done"
+    api.asked.clear()
+    look(github, api)
+    assert not [one for one in api.asked if "/commits/" in one.path], "nothing waits any more"
+
+
+def test_what_has_not_changed_about_checks_costs_nothing_of_the_rate_limit(github: GitHub, api: FakeApi) -> None:
+    awaiting(github)
+    api.put_pull(20)
+    api.put_status("a" * 40, "slow", "pending", at(1))
+    watching = watcher(github, api)
+    watching.look()
+    watching.look()
+    api.asked.clear()
+    known = github.board.get("login").item.revision
+    assert watching.look().outcomes == ()
+    assert ({one.status for one in api.asked}, github.board.get("login").item.revision) == ({304}, known)
+    watching.close()
+
+
+def test_the_trailer_of_the_head_links_a_pull_request_of_any_branch(github: GitHub, api: FakeApi) -> None:
+    awaiting(github)
+    own = {**api_head(api), "ref": "feature", "sha": "c" * 40}
+    api.put_pull(20, head=own)
+    api.messages["c" * 40] = "Mend it\n\nDibs-Claim: login/1\n"
+    api.put_status("c" * 40, "lint", "failure", at(1))
+    look(github, api)
+    assert github.board.get("login").item.status == "ready"
+    assert "https://ci.example/lint" in github.board.log("login")[-2].data["comment"]
+
+
+def api_head(api: FakeApi) -> dict[str, Any]:
+    api.put_pull(99)
+    head: dict[str, Any] = api.pulls.pop(99)["head"]
+    del api.issues[99]
+    return head

@@ -122,9 +122,11 @@ class Comparison:
         not_before: int | None = None,
         retries: int = 0,
         needs_approval: bool = False,
+        review: bool = False,
     ) -> None:
         id = self.new_id()
         more: dict[str, Any] = {"depends_on": depends_on, "not_before": not_before, "retries": retries}
+        more["review"] = review
         self.board.add(
             id, id=id, priority=priority, timeout_seconds=timeout_seconds, needs_approval=needs_approval, **more
         )

@@ -36,7 +36,12 @@ def test_a_command_works_on_a_branch_and_in_a_worktree_of_its_item(project: Proj
     assert f"x | {path}|{path}|dibs/x|main\n" in done.stdout
     assert project.subjects("dibs/x") == ["x"]
     assert project.git("status", "--porcelain") == "", "the work tree of the caller is as it was"
-    assert project.last_run("x")["links"] == {"branch": "dibs/x", "base": "main", "worktree": path}
+    assert project.last_run("x")["links"] == {
+        "branch": "dibs/x",
+        "base": "main",
+        "worktree": path,
+        "commit": project.git("rev-parse", "dibs/x"),
+    }
 
 
 def test_a_worktree_stays_until_its_branch_is_merged_or_pushed(project: Project) -> None:

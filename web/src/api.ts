@@ -174,6 +174,7 @@ export interface Item {
   offered_to: string | null;
   offer_expires_at: number | null;
   subject: string | null;
+  review: boolean;
 }
 
 export interface Claim {

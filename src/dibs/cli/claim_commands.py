@@ -25,7 +25,7 @@ NOTHING = 3
 #: The options of `claim` that only an item of a subject has.
 FIELDS_OF_SUBJECT = (
     *("title", "body", "type", "priority", "label", "payload", "project", "action", "phase", "needs", "resource"),
-    *("not_before", "retries", "timeout"),
+    *("not_before", "retries", "timeout", "review"),
 )
 
 

@@ -128,7 +128,7 @@ def _words(event: Event) -> list[str]:
             # A scheduled item that is blocked now did not come due: one of its dependencies is no longer done.
             return ["its time has come"] if event.status != BLOCKED else ["a dependency is not done"]
         case "submitted":
-            return [f"draft: {data.get('draft', '')}", *given]
+            return [f"draft: {data['draft']}" if "draft" in data else "its result", *given]
         case "expired" | "owner_died":
             return [number_of(data["strikes"], "strike"), *given] if "strikes" in data else given
         case _:
@@ -155,10 +155,19 @@ def _conditions(data: dict[str, Any]) -> list[str]:
 def _edits(data: dict[str, Any]) -> list[str]:
     """The edited fields, and whether the edit withdrew the approval."""
     shown = {name: value for name, value in data.items() if name in EDITABLE}
+    said = _said(shown.get("payload"))
+    if said and shown.keys() == {"payload"}:
+        return [said]
     if shown.get("not_before"):
         shown["not_before"] = clock(shown["not_before"])
     words = [", ".join(f"{name} = {_value_text(value)}" for name, value in shown.items())]
     return words + (["its approval is withdrawn"] if data.get("needs_approval") else [])
+
+
+def _said(payload: Any) -> str:
+    """What another system said last about the item, if an edit is about that: see `follow` in `dibs.github`."""
+    external = payload.get("external") if isinstance(payload, dict) else None
+    return str(external.get("said") or "") if isinstance(external, dict) else ""
 
 
 def _unusual_status(event: Event) -> list[str]:

@@ -11,7 +11,7 @@ from dibs.cli.items import open_input
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.github import issue_list, payload, policy
+from dibs.github import checks, follow, issue_list, payload, policy
 from dibs.github.apply import converge, look
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ EVERY_SECONDS_MIN = 1.0
 FILE_BYTES_MAX = 500_000_000
 #: How a verb is told to people.
 DID = {"add": "added", "edit": "updated", "cancel": "cancelled", "finish": "done", "approve": "approved"}
+DID |= {"annotate": "annotated", "send_back": "sent back"}
 
 
 def github_watch_options(parser: Parser) -> None:
@@ -95,23 +96,30 @@ def _print_round(cli: Cli, found: Round, *, quiet: bool) -> None:
 
 def github_test_options(parser: Parser) -> None:
     parser.argument("file", "the payload of a delivery, in JSON (- reads stdin)")
-    parser.option("--event", metavar="NAME", help="the event: issues, pull_request or workflow_run", required=True)
+    parser.option("--event", metavar="NAME", help="the event: issues, pull_request, check_run, ...", required=True)
 
 
 def github_test(cli: Cli) -> None:
     """Show what a delivery with this payload would do. Nothing is changed."""
     event = cli.args.event
-    if event not in payload.EVENTS:
-        raise UsageError(f"dibs follows {', '.join(payload.EVENTS)}; {event!r} changes nothing", field="event")
+    known = tuple(dict.fromkeys((*payload.EVENTS, *checks.EVENTS)))
+    if event not in known:
+        raise UsageError(f"dibs follows {', '.join(known)}; {event!r} changes nothing", field="event")
     rules = policy.load(".")
     try:
         data = json.loads(_read(cli.args.file))
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the payload is not JSON: {error}", field="file") from error
     fact = payload.from_webhook(event, data, rules.approve_label)
+    check = checks.from_webhook(event, data)
+    followed = None if check is None else follow.item_of_check(cli.board, check, rules)
+    if check is not None and (fact is None or followed is not None):
+        return _print_check(cli, check, followed, rules)
+    linked = None if fact is None else follow.item_of(cli.board, fact, rules)
     if fact is None:
         why = f"it has no {event} that says something new, or no repository"
         return cli.reply({"fact": None, "rule": "", "steps": [], "why": why}, f"nothing to do: {why}")
+    fact = fact.replace(linked=linked is not None)
     _, decision = look(cli.board, fact, rules)
     steps = [_step(one) for one in decision.steps]
     answer = {"fact": fact.as_dict(), "rule": decision.rule, "steps": steps, "why": decision.why}
@@ -119,7 +127,29 @@ def github_test(cli: Cli) -> None:
     lines += [f"  {decision.rule}"] if decision.rule else []
     lines += [f"  would {cli.paint(one.verb, 'green')} {_shown(one)}" for one in decision.steps]
     lines += [] if steps else [f"  nothing to do: {clean(decision.why)}"]
+    if linked is not None:
+        answer["follows"] = linked[0]
+        lines.append(f"  it is the pull request of {linked[0]}{_contract(cli, linked[0], rules)}")
     return cli.reply(answer, *lines)
+
+
+def _print_check(cli: Cli, check: checks.Check, item: str | None, rules: policy.Policy) -> None:
+    answer: dict[str, Any] = {"fact": check.as_dict(), "rule": "", "steps": [], "follows": item, "why": ""}
+    lines = [f"{clean(check.name)}  {clean(check.state)} on {check.sha[: follow.SHORT]} of {check.repository}"]
+    if item is None:
+        answer["why"] = "its commit is the head of no pull request of an item"
+        lines.append(f"  nothing to do: {answer['why']}")
+    else:
+        ignored = "" if rules.counts(check.name) else "; it does not count, by the policy's checks"
+        lines.append(f"  would be noted with {item}{_contract(cli, item, rules)}{ignored}")
+    cli.reply(answer, *lines)
+
+
+def _contract(cli: Cli, item: str, rules: policy.Policy) -> str:
+    """What GitHub decides about the item."""
+    found = cli.board.get(item).item
+    words = follow.CONTRACTS.get(follow.contract(found, rules))
+    return f", which is done when {words}" if found.review and words else ", and decides nothing"
 
 
 def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:

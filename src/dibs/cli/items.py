@@ -53,12 +53,19 @@ def item_fields(cli: Cli) -> dict[str, Any]:
     fields = {field: getattr(args, name) for name, field in FIELDS.items()}
     fields["labels"] = None if not args.label else [label for label in args.label if label]
     fields["depends_on"] = args.needs or None
+    fields["review"] = None if args.review is None else _yes_or_no(args.review)
     fields["resources"] = args.resource or None
     fields["body"] = stdin_text() if args.body == "-" else args.body
     if args.priority == "0":
         cli.notice("priority 0 is below low (1): higher numbers come first; for the most urgent, write P0")
     given = {field: value for field, value in fields.items() if value is not None}
     return given if args.not_before is None else {**given, "not_before": _not_before(cli, args.not_before)}
+
+
+def _yes_or_no(given: str) -> bool:
+    if given not in ("yes", "no"):
+        raise UsageError(f"--review must be yes or no, not {given!r}", field="review")
+    return given == "yes"
 
 
 def subject_fields(cli: Cli) -> dict[str, Any]:

@@ -122,6 +122,7 @@ class Parser:
         self.number("--retries", help="retry a failed run up to N times (default: 0)")
         self.duration("--timeout", "timeout_seconds", "the longest a claim may last (default: 8h)")
         self.option("--subject", metavar="KEY", help="what it is about elsewhere: a URL, github:o/r#12")
+        self.option("--review", metavar="yes|no", help="with yes, `done` waits for approval of the result")
 
     def types_and_projects(self) -> None:
         self.option("--type", metavar="T", help="only items of this type; repeatable", repeated=True)

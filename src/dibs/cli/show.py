@@ -99,6 +99,8 @@ def _state(cli: Cli, detail: Detail) -> list[str]:
         lines += [] if decision is None else [decision_line(decision, paint)]
     if item.status == PENDING_APPROVAL:
         lines.append(f"waits for approval: dibs approve {item.id} --revision {item.revision}, or send-back, or reject")
+    elif item.review:
+        lines.append("its result is reviewed: done waits for approval")
     if item.subject is not None:
         lines.append(f"subject {clean(item.subject)}")
     if item.resources:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dibs.github.policy import Policy, Rule
     from dibs.model import Item
 
+#: What the item remembers of its pull requests and their checks, the last of it as a line, and what completes the item.
+PULLS, CHECKS, SAID, COMPLETE = "pull_requests", "checks", "said", "complete"
 #: The length of an instant, with which the version of an issue begins.
 INSTANT_LENGTH = len("2026-11-16T09:30:00Z")
 
@@ -85,6 +87,9 @@ def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
     """The fields of the item of a fact."""
     priority, label = policy.priority(fact, rule)
     labels = _labels(fact, rule)
+    external = _external(fact, priority, labels)
+    if rule.complete is not None:
+        external[COMPLETE] = rule.complete
     return {
         "title": fact.title,
         "body": fact.body,
@@ -92,9 +97,10 @@ def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
         "project": policy.project(fact, rule),
         "priority": priority,
         "labels": labels,
-        "payload": {**_details(fact, label), EXTERNAL: _external(fact, priority, labels)},
+        "payload": {**_details(fact, label), EXTERNAL: external},
         "subject": fact.subject,
         "needs_approval": fact.is_outsiders and policy.outsiders == policies.APPROVAL,
+        "review": policy.contract(rule) != policies.NEVER,
     }
 
 
@@ -150,15 +156,17 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
         text["title"] = fact.title
     if digest(item.body) == known.get("body") and item.body != fact.body:
         text["body"] = fact.body
-    external = _external(fact, priority, labels)
+    followed = {name: known[name] for name in (PULLS, CHECKS, SAID, COMPLETE) if name in known}
+    external = {**followed, **_external(fact, priority, labels)}
     # What was not written from GitHub in the first place is the board's own.
     external |= {name: None for name in ("priority", "body") if name not in known}
     details = _details(fact, label)
     is_other = bool(text) or item.payload.get("sha", fact.sha) != fact.sha
     if item.approved and not is_other:
         details = {}  # only text and code were approved, and they are the same
-    if is_other and item.approved and item.status == IN_PROGRESS:
-        # The holder goes on with what was approved. The version stays, so that the next look brings the new text.
+    if is_other and item.approved and item.status in (IN_PROGRESS, PENDING_APPROVAL):
+        # The holder, or who reviews its result, goes on with what was approved. The version stays, so that the next
+        # look brings the new text.
         note = "its text or its code was changed on GitHub after it was approved"
         external, details = {**known, "note": note, "over": None}, {}
     else:

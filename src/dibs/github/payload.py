@@ -47,7 +47,7 @@ class Fact(Value):
     """The state of one subject. Of two versions of a subject the greater text is the newer one.
 
     `branch` is the head of a pull request, or the branch of a run; one of a fork has its owner in front, `owner:main`.
-    `approved_by` is the member who has approved this very text by a label.
+    `approved_by` is the member who has approved this very text by a label. `linked`: it is the pull request of an item.
     """
 
     event: str
@@ -68,6 +68,7 @@ class Fact(Value):
     workflow: str = ""
     sha: str = ""
     approved_by: str | None = None
+    linked: bool = False
 
     @property
     def is_work(self) -> bool:
@@ -80,13 +81,13 @@ class Fact(Value):
 
 def from_webhook(event: str, payload: object, approve_label: str | None = None) -> Fact | None:
     """The fact of a delivery; None for one that is about nothing dibs follows."""
-    data = _object(payload)
-    repository = repository_name(_object(data.get("repository")).get("full_name"))
+    data = as_object(payload)
+    repository = repository_name(as_object(data.get("repository")).get("full_name"))
     if repository is None or event not in EVENTS:
         return None
     if event == WORKFLOW_RUN:
         return run_fact(repository, data.get("workflow_run"))
-    found = _object(data.get("issue" if event == ISSUES else PULL_REQUEST))
+    found = as_object(data.get("issue" if event == ISSUES else PULL_REQUEST))
     if str(data.get("action")) in GONE:
         found = {**found, "state": CLOSED}
     fact = issue_fact(repository, found, event=event)
@@ -95,15 +96,15 @@ def from_webhook(event: str, payload: object, approve_label: str | None = None) 
 
 def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES, is_read: bool = False) -> Fact | None:
     """An issue or a pull request. `is_read`: it was read from the API."""
-    number, title = _number(found.get("number")), line(found.get("title"), TITLE_LENGTH_MAX)
+    number, title = as_number(found.get("number")), line(found.get("title"), TITLE_LENGTH_MAX)
     updated_at = instant(found.get("updated_at"))
     if not number or updated_at is None:
         return None
     state = CLOSED if str(found.get("state")).lower() == CLOSED else OPEN
     if event == PULL_REQUEST and (found.get("merged") is True or found.get("merged_at")):
         state = MERGED
-    head, base = _object(found.get("head")), _object(found.get("base"))
-    labels = [name for one in _list(found.get("labels")) if (name := line(_object(one).get("name"), NAME_LENGTH_MAX))]
+    head, base = as_object(found.get("head")), as_object(found.get("base"))
+    labels = [name for one in _list(found.get("labels")) if (name := line(as_object(one).get("name"), NAME_LENGTH_MAX))]
     fact = Fact(
         event=event,
         repository=repository,
@@ -112,10 +113,10 @@ def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES
         state=state,
         title=title or f"#{number}",
         body=text(found.get("body")),
-        url=_url(found.get("html_url")),
+        url=safe_url(found.get("html_url")),
         number=number,
         labels=tuple(sorted(set(labels)))[:LABELS_MAX],
-        author=line(_object(found.get("user")).get("login"), NAME_LENGTH_MAX),
+        author=line(as_object(found.get("user")).get("login"), NAME_LENGTH_MAX),
         association=line(found.get("author_association"), NAME_LENGTH_MAX) or "NONE",
         draft=found.get("draft") is True,
         branch=_branch(repository, head.get("ref"), head.get("repo")),
@@ -127,11 +128,11 @@ def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES
 
 def run_fact(repository: str, found: object) -> Fact | None:
     """A run of a workflow that has ended and says something. The subject is the workflow on its branch."""
-    run = _object(found)
-    number, attempt = _number(run.get("run_number")), _number(run.get("run_attempt", 1))
+    run = as_object(found)
+    number, attempt = as_number(run.get("run_number")), as_number(run.get("run_attempt", 1))
     state = CONCLUSIONS.get(str(run.get("conclusion"))) if run.get("status") == "completed" else None
     branch = _branch(repository, run.get("head_branch"), run.get("head_repository"))
-    workflow = _workflow(run)
+    workflow = workflow_name(run)
     if state is None or not (number and attempt and branch and workflow):
         return None
     return Fact(
@@ -141,9 +142,9 @@ def run_fact(repository: str, found: object) -> Fact | None:
         version=f"{number:012d}.{attempt:06d}",
         state=state,
         title=line(f"{workflow} fails on {branch}", TITLE_LENGTH_MAX),
-        url=_url(run.get("html_url")),
+        url=safe_url(run.get("html_url")),
         number=number,
-        author=line(_object(run.get("actor")).get("login"), NAME_LENGTH_MAX),
+        author=line(as_object(run.get("actor")).get("login"), NAME_LENGTH_MAX),
         # Whoever can push a branch to the repository is a member.
         association="NONE" if ":" in branch else "COLLABORATOR",
         branch=branch,
@@ -199,9 +200,9 @@ def digest(*parts: object) -> str:
 def _with_approval(fact: Fact, data: Mapping[str, Any], label: str | None) -> Fact:
     """Only members can label, but a template labels what a stranger opens, in the stranger's name, and programs label
     without reading. So the author's own label and a program's approve nothing."""
-    sender = _object(data.get("sender"))
+    sender = as_object(data.get("sender"))
     by = line(sender.get("login"), NAME_LENGTH_MAX)
-    is_label = label is not None and is_same_label(_object(data.get("label")).get("name"), label)
+    is_label = label is not None and is_same_label(as_object(data.get("label")).get("name"), label)
     if data.get("action") != "labeled" or not is_label or not by or by == fact.author or sender.get("type") != "User":
         return fact
     return fact.replace(approved_by=by)
@@ -214,7 +215,7 @@ def _rank(fact: Fact) -> str:
     return f"{fact.state != OPEN:d}{len(fact.labels):03d}{content}"
 
 
-def _workflow(run: Mapping[str, Any]) -> str:
+def workflow_name(run: Mapping[str, Any]) -> str:
     path = line(run.get("path"), NAME_LENGTH_MAX).partition("@")[0]
     return path.removeprefix(WORKFLOWS_FOLDER) or line(run.get("name"), NAME_LENGTH_MAX)
 
@@ -222,7 +223,7 @@ def _workflow(run: Mapping[str, Any]) -> str:
 def _branch(repository: str, ref: object, of: object) -> str:
     name = line(ref, NAME_LENGTH_MAX)
     # A fork that was deleted has no name.
-    full_name = repository_name(_object(of).get("full_name")) or "unknown/"
+    full_name = repository_name(as_object(of).get("full_name")) or "unknown/"
     return name if not name or full_name == repository else f"{full_name.partition('/')[0]}:{name}"
 
 
@@ -231,18 +232,18 @@ def _cut(key: str, length_max: int, mark: str) -> str:
     return key if len(key) <= length_max else f"{key[: length_max - 13]}{mark}{digest(key)}"
 
 
-def _url(given: object) -> str:
+def safe_url(given: object) -> str:
     found = line(given, SUBJECT_LENGTH_MAX)
     return found if found.startswith(("https://", "http://")) else ""
 
 
-def _number(given: object) -> int:
+def as_number(given: object) -> int:
     """A number from 1 on; 0 for anything else."""
     is_number = isinstance(given, int) and not isinstance(given, bool) and 0 < given < NUMBER_MAX
     return given if is_number and isinstance(given, int) else 0
 
 
-def _object(given: object) -> dict[str, Any]:
+def as_object(given: object) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 

@@ -30,7 +30,7 @@ VERBS = (MAKE, REPRIORITISE, CLOSE, CANCEL, UNBLOCK, IGNORE)
 FOR_WORK = (MAKE, REPRIORITISE)
 OVER = ("closed", "merged", "succeeded")
 #: Settings that only these verbs obey.
-OBEYED_BY = {"type": (MAKE,), "project": (MAKE,), "add_labels": (MAKE,), "priority": FOR_WORK}
+OBEYED_BY = {"type": (MAKE,), "project": (MAKE,), "add_labels": (MAKE,), "complete": (MAKE,), "priority": FOR_WORK}
 #: The names that each state has in a rule; an issue with a label is `labeled`, too.
 LABELED = "labeled"
 ACTIONS = {
@@ -55,6 +55,9 @@ APPROVAL, ACCEPT = "approval", "accept"
 OUTSIDERS = (APPROVAL, ACCEPT, IGNORE)
 PRIORITIES = {"critical": 10, "security": 9, "bug": 8, "feature": 5, "enhancement": 5, "documentation": 3}
 PRIORITIES |= {"refactoring": 1}
+#: What completes an item whose run is done: that its pull request is merged, or that its checks are green.
+NEVER, ON_MERGE, ON_CHECKS = "never", "merged", "checks"
+CONTRACTS = (ON_MERGE, ON_CHECKS, NEVER)
 #: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes. A server takes no larger bodies than
 #: the limit, whatever they are.
 WEBHOOK_BYTES_MAX = 2_000_000
@@ -74,6 +77,8 @@ class Rule(Value):
     repository: tuple[str, ...] = ()
     workflow: tuple[str, ...] = ()
     draft: bool | None = None
+    linked: bool | None = None
+    complete: str | None = None
     type: str | None = None
     priority: int | None = None
     project: str | None = None
@@ -88,6 +93,7 @@ class Rule(Value):
             (not self.event or fact.event in self.event)
             and (not self.action or not actions.isdisjoint(self.action))
             and (self.draft is None or self.draft == fact.draft)
+            and (self.linked is None or self.linked == fact.linked)
             and (not self.association or fact.association in self.association)
             and _any_matches(self.labels, fact.labels)
             # A pull request is matched by the branch that it goes to.
@@ -104,7 +110,7 @@ class Rule(Value):
 DEFAULT_RULES = (
     Rule(do=MAKE, event=(ISSUES,), action=("opened",), type="issue_triage"),
     Rule(do=CANCEL, event=(ISSUES,), action=("closed",)),
-    Rule(do=MAKE, event=(PULL_REQUEST,), action=("opened",), draft=False, type="pr_review"),
+    Rule(do=MAKE, event=(PULL_REQUEST,), action=("opened",), draft=False, linked=False, type="pr_review"),
     Rule(do=CANCEL, event=(PULL_REQUEST,), action=("closed", "merged")),
     Rule(do=MAKE, event=(WORKFLOW_RUN,), action=("failed",), type="build_failure", priority=PRIORITIES["bug"]),
     Rule(do=CLOSE, event=(WORKFLOW_RUN,), action=("succeeded",)),
@@ -118,6 +124,9 @@ class Policy(Value):
     projects: tuple[tuple[str, str], ...] = ()
     outsiders: str = APPROVAL
     approve_label: str | None = None
+    #: What completes an item, unless its rule says otherwise, and the checks that count: patterns, none for all.
+    complete: str = NEVER
+    checks: tuple[str, ...] = ()
     webhook_bytes_max: int = WEBHOOK_BYTES_MAX
     secrets_file: str | None = None
 
@@ -125,8 +134,27 @@ class Policy(Value):
         return next((rule for rule in self.rules if rule.matches(fact)), None)
 
     def project(self, fact: Fact, rule: Rule) -> str:
-        mapped = next((to for pattern, to in self.projects if fnmatchcase(fact.repository, pattern)), DEFAULT_PROJECT)
-        return rule.project or mapped
+        return rule.project or self._mapped(fact.repository)
+
+    def projects_of(self, repository: str) -> frozenset[str]:
+        """The projects whose items pull requests of this repository may belong to."""
+        rules = [rule for rule in self.rules if rule.project and _any_matches(rule.repository, (repository,))]
+        return frozenset({self._mapped(repository), *(rule.project for rule in rules if rule.project)})
+
+    def is_mapped(self, repository: str) -> bool:
+        return any(fnmatchcase(repository, pattern) for pattern, _ in self.projects)
+
+    def _mapped(self, repository: str) -> str:
+        return next((to for pattern, to in self.projects if fnmatchcase(repository, pattern)), DEFAULT_PROJECT)
+
+    def contract(self, rule: Rule) -> str:
+        return rule.complete or self.complete
+
+    def counts(self, check: str) -> bool:
+        return not self.checks or any(self.is_named(pattern, check) for pattern in self.checks)
+
+    def is_named(self, pattern: str, check: str) -> bool:
+        return fnmatchcase(check.casefold(), pattern.casefold())
 
     def priority(self, fact: Fact, rule: Rule) -> tuple[int, str | None]:
         """The priority, and the label that gave it."""
@@ -189,6 +217,8 @@ class _Reader:
             "projects": self._projects,
             "outsiders": lambda given: self._one_of(given, OUTSIDERS),
             "approve_label": _text,
+            "complete": lambda given: self._one_of(given, CONTRACTS),
+            "checks": _texts,
             "defaults": _flag,
             "webhook_bytes_max": lambda given: check.whole(
                 given, "webhook_bytes_max", low=1000, high=WEBHOOK_BYTES_LIMIT
@@ -213,6 +243,8 @@ class _Reader:
             "repository": _repositories,
             "workflow": _texts,
             "draft": _flag,
+            "linked": _flag,
+            "complete": lambda one: self._one_of(one, CONTRACTS),
             "type": lambda one: check.name(one, "type"),
             "priority": priorities.parse,
             "project": lambda one: check.name(one, "project"),

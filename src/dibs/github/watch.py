@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dibs import check
 from dibs.errors import Forbidden, ItemNotFound, SessionNotFound
-from dibs.github import payload
+from dibs.github import checks, follow, payload
 from dibs.github.apply import AGENT, Outcome, converge
 from dibs.github.decide import INSTANT_LENGTH, remembered
 from dibs.github.payload import PULL_REQUEST, Fact
@@ -19,7 +19,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from dibs.board import Board
@@ -59,12 +59,13 @@ class Watcher:
         for name, read in ((ISSUES, self._issues), (PULLS, self._pulls), (RUNS, self._runs)):
             try:
                 for fact, newest in read():
-                    outcomes.append(converge(self._board, self._with_approval(fact), self._policy))
+                    outcomes += self._follow(fact)
                     self._cursor[name] = max(self._cursor.get(name, ""), newest)
             except BaseException:
                 # Not dealt with: asked for conditionally, the list would be taken for unchanged.
                 self._api.forget(self._path)
                 raise
+        outcomes += self._followed_checks()
         if self._cursor != before:
             self._keep_cursor()
         return Round(read=len(outcomes), outcomes=tuple(outcomes), unreadable=tuple(self._unreadable))
@@ -151,7 +152,51 @@ class Watcher:
         except (Forbidden, ItemNotFound):
             if name == ISSUES:
                 raise
-            self._unreadable.append(name)
+            if name not in self._unreadable:
+                self._unreadable.append(name)
+
+    # Pull requests of items, and their checks
+
+    def _follow(self, fact: Fact) -> list[Outcome]:
+        linked, outcome = follow.pull(self._board, fact, self._policy)
+        if outcome is None and fact.event == PULL_REQUEST and fact.is_work and follow.is_trusted(fact):
+            linked, outcome = follow.pull(self._board, fact, self._policy, self._message(fact.sha))
+        found = converge(self._board, self._with_approval(linked), self._policy)
+        return [found] if outcome is None else [found, outcome]
+
+    def _message(self, sha: str) -> str:
+        try:
+            commit = payload.as_object(payload.as_object(self._api.one(f"{self._path}/commits/{sha}")).get("commit"))
+        except (Forbidden, ItemNotFound):
+            return ""
+        return payload.text(commit.get("message"))
+
+    def _followed_checks(self) -> list[Outcome]:
+        """The checks of the open pull requests of items that wait; and a decision about each item, since its run may
+        have ended after its checks."""
+        outcomes: list[Outcome] = []
+        try:
+            for item in follow.waiting(self._board):
+                for sha in follow.open_heads(item, self._repository):
+                    # Decided on all of them: the first one may be green, and the last one not.
+                    told = [follow.check(self._board, one, self._policy, decides=False) for one in self._checks(sha)]
+                    outcomes += [one for one in told if one is not None]
+                outcomes.append(follow.settle(self._board, item.id, self._policy))
+        except BaseException:
+            self._api.forget(self._path)
+            raise
+        return [one for one in outcomes if one.did]
+
+    def _checks(self, sha: str) -> Iterator[checks.Check]:
+        commit = f"{self._path}/commits/{sha}"
+        lists: tuple[tuple[str, dict[str, str], Callable[[object], checks.Check | None]], ...] = (
+            (f"{self._path}/actions/runs", {"head_sha": sha}, lambda one: checks.of_workflow(self._repository, one)),
+            (f"{commit}/check-runs", {}, lambda one: checks.of_app(self._repository, one)),
+            (f"{commit}/statuses", {}, lambda one: checks.of_status(self._repository, sha, one)),
+        )
+        for path, query, read in lists:
+            for page in self._pages(RUNS, path, **query):
+                yield from (found for one in page if (found := read(one)) is not None)
 
     def _with_approval(self, fact: Fact) -> Fact:
         """Whether a member put the label there that approves, and nothing has changed since. The events of an issue do

@@ -55,15 +55,16 @@ class NewItem(Value):
     retries: int = 0
     needs_approval: bool = False
     subject: str | None = None
+    review: bool = False
 
 
 class Item(Value):
     """A piece of work. `token` is the fencing token of its latest claim, `revision` the number of its latest event.
     `subject` is the key of what the work is about elsewhere, such as the URL of an issue: one subject, one item.
 
-    With `needs_approval` it cannot be claimed before a person approves it; `approved` says that one did. A ready item
-    is reserved for the session `offered_to` until `offer_expires_at`. `strikes` counts lost claims, `failures` failed
-    runs.
+    With `needs_approval` it cannot be claimed before a person approves it; `approved` says that one did. With `review`,
+    its result is reviewed: `done` is recorded as submitted. A ready item is reserved for the session `offered_to` until
+    `offer_expires_at`. `strikes` counts lost claims, `failures` failed runs.
     """
 
     id: str
@@ -95,12 +96,13 @@ class Item(Value):
     offered_to: str | None
     offer_expires_at: int | None
     subject: str | None = None
+    review: bool = False
 
 
 #: The fields that `edit` may change. The others follow from the history of the item.
 EDITABLE = (
     *("title", "body", "payload", "labels", "priority", "phase", "project", "type", "action"),
-    *("depends_on", "resources", "not_before", "timeout_seconds", "retries", "subject"),
+    *("depends_on", "resources", "not_before", "timeout_seconds", "retries", "subject", "review"),
 )
 
 

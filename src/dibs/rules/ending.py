@@ -45,6 +45,11 @@ def hand(now: int, state: State, claim: Claim, *, to: str, reason: str | None) -
 def done(
     now: int, state: State, claim: Claim, *, note: str | None, links: dict[str, Any], cost: dict[str, Any]
 ) -> Step:
+    """End the item, or submit its result if that is reviewed. Unlike a draft, a result does not withdraw an approval:
+    another run would do the work that was approved."""
+    if state.item.review:
+        end = ("done", "submitted", PENDING_APPROVAL)
+        return _end(*end, now, state, claim, reason=note, links=links, cost=cost, needs_approval=True)
     return _end("done", "done", DONE, now, state, claim, reason=note, links=links, cost=cost)
 
 

@@ -58,7 +58,9 @@ def fence(now: int, state: State, *, session: str, token: int | None, asked: Run
 
 def was_done(asked: Run | None, session: str) -> bool:
     """Whether this session itself ended that run as done, so that repeating it changes nothing."""
-    return asked is not None and asked.session == session and asked.outcome == "done"
+    if asked is None or asked.session != session:
+        return False
+    return asked.outcome == "done" or (asked.outcome == "submitted" and asked.draft is None)
 
 
 def ended(state: State, run: Run, current: Claim | None) -> DibsError:

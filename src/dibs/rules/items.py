@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
 #: Fields that an approval covers: editing one withdraws the approval.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
-#: Fields that the agents' policies look at.
-POLICY_FIELDS = ("type", "action")
+#: Fields that only an admin changes, and what they decide.
+POLICY_FIELDS = {
+    "type": "which agents may take it",
+    "action": "which agents may take it",
+    "review": "whether its result is reviewed",
+}
 #: Fields that cannot change while the item is claimed, because the claim was decided on them.
 HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
 
@@ -239,19 +243,20 @@ def _without_external(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
-    for name in POLICY_FIELDS:
+    for name, decided in POLICY_FIELDS.items():
         if name in real:
             raise Forbidden(
-                f"the {name} of {item.id} decides which agents may take it; only an admin can change it",
+                f"the {name} of {item.id} decides {decided}; only an admin can change it",
                 item=item.id,
                 field=name,
                 action=item.action,
             )
-    if table.over(item.replace(payload=real.get("payload", item.payload))) != table.over(item):
+    if "payload" in real and item.payload.get(table.EXTERNAL) != real["payload"].get(table.EXTERNAL):
         raise Forbidden(
-            f"external.over in the payload of {item.id} cancels it; only an admin can change it",
+            f"the payload's {table.EXTERNAL} of {item.id} is what another system says; only an admin can change it",
             item=item.id,
             field="payload",
+            action=item.action,
         )
 
 

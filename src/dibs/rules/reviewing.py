@@ -42,23 +42,26 @@ def approve(
     token: int | None = None,
 ) -> Step:
     """Approve the item for agents that are allowed its action, or with `done` end it with its draft. `draft` is the
-    latest run that was submitted; with a token, it has to be the run under that token."""
+    latest run that was submitted; with a token, it has to be the run under that token. A result is not carried out once
+    more: approving it ends the item."""
     table.require("approve", state.item)
     if token is not None and (draft is None or token != draft.token):
         raise _another_draft(state.item, draft, token)
     if draft is not None and actor == draft.agent:
         raise Forbidden(f"{actor} drafted {state.item.id} and cannot approve it", item=state.item.id, agent=actor)
     changes: dict[str, Any] = {"needs_approval": False, "approved": True}
+    done = done or _is_result(state.item, draft)
     status = DONE if done else table.rest(state.item.replace(needs_approval=False), now, blocked=bool(state.blockers))
     data = {"comment": comment, "draft_token": None if draft is None else draft.token}
     return step(state, kind="approved", at=now, status=status, actor=actor, data=data, **changes)
 
 
 def send_back(now: int, state: State, *, actor: str, comment: str) -> Step:
-    """Ask for another draft: the next holder gets the comment."""
+    """Ask for another draft, or another result: the next holder gets the comment. Of an approved item only a result can
+    wait, and the approval of the work stays."""
     table.require("send_back", state.item)
     status = table.rest(state.item.replace(needs_approval=False), now, blocked=bool(state.blockers))
-    changes: dict[str, Any] = {"needs_approval": False, "approved": False}
+    changes: dict[str, Any] = {"needs_approval": False, "approved": state.item.approved}
     return step(state, kind="sent_back", at=now, status=status, actor=actor, data={"comment": comment}, **changes)
 
 
@@ -154,6 +157,11 @@ def _require_unapproved(state: State, run: Run, approved: int | None) -> None:
             status=state.item.status,
             why=f"the draft of run {run.token} was approved",
         )
+
+
+def _is_result(item: Item, run: Run | None) -> bool:
+    """Whether the latest run was submitted by `done`: a result, in contrast to a draft, has no text of its own."""
+    return item.review and run is not None and run.token == item.token and not run.draft
 
 
 def _another_draft(item: Item, draft: Run | None, token: int) -> ItemNotClaimable:

@@ -39,7 +39,7 @@ TRANSITIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "expire": {IN_PROGRESS: (*RESTING, FAILED, CANCELLED)},
     "owner_died": {IN_PROGRESS: (*RESTING, FAILED, CANCELLED)},
     "force_release": {IN_PROGRESS: (*RESTING, CANCELLED)},
-    "done": {IN_PROGRESS: (DONE,)},
+    "done": {IN_PROGRESS: (DONE, PENDING_APPROVAL)},
     "fail": {IN_PROGRESS: (*RESTING, FAILED, CANCELLED)},
     "submit": {IN_PROGRESS: (PENDING_APPROVAL,)},
     "reject": {IN_PROGRESS: (REJECTED,), PENDING_APPROVAL: (REJECTED,)},

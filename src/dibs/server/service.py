@@ -19,7 +19,7 @@ from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
-from dibs.store.contract import Store
+from dibs.store.contract import Store, Watch
 from dibs.value import Value
 from dibs.webhooks.deliverer import Deliverer
 
@@ -94,6 +94,8 @@ class Service:
         self._is_behind, self._counted_event = True, 0
         self._sweeper = threading.Thread(target=self._sweep, name="sweep", daemon=True)
         self._deliverer = Deliverer(self.board)
+        #: What else runs in threads of its own for as long as the feed does; each is given a watch that wakes it.
+        self.in_background: list[Callable[[Watch], None]] = []
 
     def start(self) -> None:
         self._sign_out_browsers()
@@ -102,6 +104,9 @@ class Service:
             self._sweeper.start()
             watch = self.feed.watch_for(Waiter())(None)
             threading.Thread(target=self._deliverer.run, args=(watch,), name="deliver", daemon=True).start()
+            for work in self.in_background:
+                watch = self.feed.watch_for(Waiter())(None)
+                threading.Thread(target=work, args=(watch,), name="background", daemon=True).start()
 
     @property
     def is_healthy(self) -> bool:

@@ -236,9 +236,10 @@ class Story:
 
     def _approval(self, event: Event) -> None:
         if event.kind == "submitted":
-            self.fields.update(needs_approval=True, approved=False)
+            # A result, which has no text of its own, leaves the approval of the work.
+            self.fields.update(needs_approval=True, approved=self.fields["approved"] and "draft" not in event.data)
         elif event.kind in ("approved", "sent_back"):
-            self.fields.update(needs_approval=False, approved=event.kind == "approved")
+            self.fields.update(needs_approval=False, approved=event.kind == "approved" or self.fields["approved"])
 
     def _move(self, event: Event) -> None:
         if event.status not in self._leads_to(event):

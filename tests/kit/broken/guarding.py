@@ -145,6 +145,30 @@ class DropsTheDraft(Mistake):
         return self.inner.submit(item, draft="", **asked)
 
 
+@caught_by("reviews", "test_done_of_a_reviewed_item_is_recorded_as_submitted")
+class ReviewsNothing(Mistake):
+    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
+        added = self.inner.add(items, **asked)
+        self.raw("UPDATE items SET review = FALSE")
+        return added
+
+
+@caught_by("reviews", "test_only_an_admin_writes_what_another_system_says")
+class LetsAgentsSpeakForOthers(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Any:
+        return self.inner.edit(item, changes, relabel=relabel or "payload" in changes, **asked)
+
+
+@caught_by("reviews", "test_a_result_leaves_the_approval_of_the_work")
+class ForgetsTheApproval(Mistake):
+    """Takes a result for a draft, which asks for an approval of its own."""
+
+    def send_back(self, item: str, **asked: Any) -> Item:
+        sent = self.inner.send_back(item, **asked)
+        self.raw("UPDATE items SET approved = FALSE WHERE id = :item", item=item)
+        return sent.replace(approved=False)
+
+
 @caught_by("approvals", "test_an_approval_can_be_for_the_draft_that_was_read_alone")
 class ApprovesWhateverDraftThereIs(Mistake):
     def approve(self, item: str, *, token: int | None = None, **asked: Any) -> Item:

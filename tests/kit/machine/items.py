@@ -26,11 +26,12 @@ class Items(Driven):
         needs=st.sets(items, max_size=2),
         wait_seconds=st.sampled_from((None, None, -1.0, 0.001, 60.0)),
         needs_approval=st.sampled_from((False, False, True)),
+        review=st.booleans(),
     )
-    def add_waiting(self, needs: set[int], wait_seconds: float | None, needs_approval: bool) -> None:
+    def add_waiting(self, needs: set[int], wait_seconds: float | None, needs_approval: bool, review: bool) -> None:
         depends_on = tuple(sorted({self.both.item(number) for number in needs}))
         not_before = None if wait_seconds is None else self.model.now + round(wait_seconds * 1000)
-        self.both.add(depends_on=depends_on, not_before=not_before, needs_approval=needs_approval)
+        self.both.add(depends_on=depends_on, not_before=not_before, needs_approval=needs_approval, review=review)
 
     @rule(item=items, priority=st.integers(1, 3))
     def edit(self, item: int, priority: int) -> None:

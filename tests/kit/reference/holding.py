@@ -15,11 +15,12 @@ DEFAULT_TTL_SECONDS = 1800.0
 STALE_SECONDS = 300.0
 BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 30, 3600
 LAPSED = ("expired", "owner_died")
+#: How the run of a reviewed item ends when it is done.
+RESULT = {"outcome": "submitted", "is_result": True}
 #: verb of the holder -> (outcome of the run, status; None: where it rests)
 ENDS: dict[str, tuple[str, str | None]] = {
     "release": ("released", None),
     "park": ("released", "parked"),
-    "done": ("done", "done"),
     "reject": ("rejected", "rejected"),
 }
 
@@ -147,9 +148,20 @@ class Holding(Moving):
         self._fence(item, session, token)
         if verb == "done" and self._only_drafts(session):
             raise No("FORBIDDEN", agent=self.sessions[session]["agent"])
-        outcome, status = ENDS[verb]
-        self.end(item, outcome, status or self.rest(item))
+        if verb == "done":
+            self._end_as_done(item)
+        else:
+            outcome, status = ENDS[verb]
+            self.end(item, outcome, status or self.rest(item))
         return str(self.items[item]["status"])
+
+    def _end_as_done(self, item: str) -> None:
+        if self.items[item]["review"]:
+            self.runs[item, self.items[item]["token"]]["is_result"] = True
+            self.items[item].update(needs_approval=True)
+            self.end(item, "submitted", "pending_approval")
+        else:
+            self.end(item, "done", "done")
 
     def submit(self, item: str, session: str, token: int | None) -> str:
         self._fence(item, session, token)
@@ -228,8 +240,8 @@ class Holding(Moving):
 
     def _end_all(self, session: str, finished: Mapping[str, int]) -> None:
         """All of them as done, or nothing, with the item that stood in the way among the facts."""
-        was_done = {"session": session, "outcome": "done"}
-        going_on = {item for item, token in finished.items() if self.runs.get((item, token)) != was_done}
+        was_done = ({"session": session, "outcome": "done"}, {"session": session, **RESULT})
+        going_on = {item for item, token in finished.items() if self.runs.get((item, token)) not in was_done}
         for item in sorted(going_on):
             try:
                 self._fence(item, session, finished[item])
@@ -238,7 +250,7 @@ class Holding(Moving):
             except No as no:
                 raise No(no.code, **no.facts, item=item) from no
         for item in sorted(going_on):
-            self.end(item, "done", "done")
+            self._end_as_done(item)
 
     def _fence(self, item: str, session: str, token: int | None) -> None:
         claim = self.live(item)

@@ -48,13 +48,14 @@ class Moving:
 
     def add(self, item: str, **fields: Any) -> str:
         """The new item, or the one that has its subject. `fields`: priority, timeout, depends_on, not_before, retries,
-        needs_approval, subject."""
+        needs_approval, review, subject."""
         if fields.get("subject") and (known := self.of_subject(fields["subject"])) is not None:
             return known
         zero = {"token": 0, "strikes": 0, "failures": 0, "attempts": 0, "revision": 0, "approved": False}
         nobody = {"status": None, "offered_to": None, "offer_expires_at": None, "title": item, "subject": None}
         plain = {"priority": 5, "timeout": 28800.0, "depends_on": (), "not_before": None, "retries": 0}
-        self.items[item] = {**zero, **nobody, **plain, "needs_approval": False, **fields, "age": len(self.items)}
+        asks = {"needs_approval": False, "review": False}
+        self.items[item] = {**zero, **nobody, **plain, **asks, **fields, "age": len(self.items)}
         self.tickets[item] = []
         self.move(item, self.rest(item))
         return item

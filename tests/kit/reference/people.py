@@ -60,7 +60,8 @@ class People(Moving):
         if drafted is not None and self.sessions[self.runs[item, drafted]["session"]]["agent"] == actor:
             raise No("FORBIDDEN", agent=actor)
         self.items[item].update(needs_approval=False, approved=True)
-        status = "done" if done else self.rest(item)
+        is_result = drafted == self.items[item]["token"] and "is_result" in self.runs[item, self.items[item]["token"]]
+        status = "done" if done or (is_result and self.items[item]["review"]) else self.rest(item)
         self.move(item, status)
         return status
 
@@ -71,7 +72,7 @@ class People(Moving):
 
     def send_back(self, item: str) -> None:
         self._need(item, "pending_approval")
-        self.items[item].update(needs_approval=False, approved=False)
+        self.items[item].update(needs_approval=False)  # only a result is sent back of what was approved
         self.move(item, self.rest(item))
 
     def reject_by_person(self, item: str) -> None:

@@ -7,6 +7,9 @@ import { useKey } from "./use_key";
 
 export const hasDraft = (detail: Detail): boolean => detail.runs.some((run) => run.draft !== null);
 
+/** Whether the latest run was submitted by `done`: see `review`. */
+export const isResult = ({ item, runs }: Detail): boolean => item.review && runs[0]?.outcome === "submitted" && !runs[0].draft;
+
 export function Draft({ detail }: { detail: Detail }) {
   const [compares, setCompares] = useState(false);
   const [latest, before] = detail.runs.filter((run) => run.draft !== null);

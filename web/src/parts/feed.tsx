@@ -18,7 +18,14 @@ const TONES: Record<string, string> = {
 export function words(event: Event): string {
   const { reason, note, comment, to, ttl_seconds } = event.data as Record<string, string | number | undefined>;
   if (event.kind === "handed") return [`to ${to}`, ...(reason ? [reason] : [])].join(" · ");
-  return String(note ?? reason ?? comment ?? (ttl_seconds ? `for ${ago(Number(ttl_seconds))}` : ""));
+  return String(note ?? reason ?? comment ?? (ttl_seconds ? `for ${ago(Number(ttl_seconds))}` : elsewhere(event)));
+}
+
+/** What another system says about the item or its run: see `external` and `annotate`. */
+function elsewhere({ data }: Event): string {
+  const { payload, checks } = data as { payload?: { external?: { said?: string } }; checks?: Record<string, { state: string }> };
+  const told = Object.entries(checks ?? {}).map(([name, check]) => `${name}: ${check.state}`);
+  return payload?.external?.said ?? told.join(", ");
 }
 
 export const EventLine = ({ event, names = true }: { event: Event; names?: boolean }) => (

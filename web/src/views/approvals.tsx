@@ -7,7 +7,7 @@ import { Text } from "../parts/bits";
 import { Ago, ItemLink, Priority } from "../parts/words";
 import { useDetail } from "../parts/detail";
 import { Changed } from "../parts/changed";
-import { Draft, hasDraft } from "../parts/draft";
+import { Draft, hasDraft, isResult } from "../parts/draft";
 import { Rows } from "../parts/rows";
 import { isLoaded, items, version } from "../state/board";
 import { now } from "../state/clock";
@@ -96,7 +96,15 @@ function Decision({ id }: { id: string }) {
         </p>
       </article>
       <article class="item draft">
-        {hasDraft(detail) ? <Draft detail={detail} /> : <p class="dim">There is no draft: the item itself waits for a yes.</p>}
+        {isResult(detail) ? (
+          <p class="dim">
+            Its result waits for a yes, which ends it: <ItemLink id={id} /> has the links and the checks of run {detail.runs[0]!.token}.
+          </p>
+        ) : hasDraft(detail) ? (
+          <Draft detail={detail} />
+        ) : (
+          <p class="dim">There is no draft: the item itself waits for a yes.</p>
+        )}
       </article>
     </>
   );

@@ -202,6 +202,9 @@ function Runs({ detail }: { detail: Detail }) {
                 {Object.entries(run.links).map(([name, target]) => (
                   <Target key={name} name={name} target={target} />
                 ))}{" "}
+                {Object.entries(run.checks).map(([name, check]) => (
+                  <Check key={name} name={name} check={check} />
+                ))}{" "}
                 {Object.entries(run.cost).map(([unit, amount]) => (
                   <span key={unit}>
                     <Text>
@@ -234,6 +237,12 @@ const Target = ({ name, target }: { name: string; target: unknown }) =>
       </Text>{" "}
     </span>
   );
+
+/** A check of a run's work: its name and its state, as a link to where it was made. */
+const Check = ({ name, check }: { name: string; check: unknown }) => {
+  const { state, url } = check as { state: string; url?: string };
+  return <Target name={`${name}: ${state}`} target={url ?? ""} />;
+};
 
 function Log({ id, revision }: { id: string; revision: number }) {
   const [events, setEvents] = useState<Event[]>([]);

@@ -70,7 +70,7 @@ def token_of(read: Detail) -> int | None:
     """The token of the live claim, or else that of the run whose draft waits."""
     if read.claim is not None:
         return read.claim.token
-    return next((run.token for run in read.runs if run.draft is not None), None)
+    return next((run.token for run in read.runs if run.outcome == "submitted"), None)
 
 
 def _action(key: str, verb: str, label: str, *statuses: str, **more: Any) -> Action:

@@ -7,6 +7,7 @@ admits it. Size and signature are checked before anything is parsed. Without a s
 from __future__ import annotations
 
 import hmac
+import logging
 import re
 from typing import Any
 
@@ -14,21 +15,25 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dibs.errors import Invalid, Unauthenticated
-from dibs.github import payload
-from dibs.github.apply import converge
+from dibs.github import delivery as deliveries
+from dibs.github import follow
 from dibs.github.intake import Intake
 from dibs.server.api import bodies
 from dibs.server.api.responses import answer
 from dibs.server.service import Service
+from dibs.store.contract import Watch
 
 PATH = "/webhooks/github"
 SIGNATURE, DELIVERY, EVENT = "x-hub-signature-256", "x-github-delivery", "x-github-event"
+#: The longest time between two looks for submitted results, if no wake-up tells of them.
+SETTLE_SECONDS = 5.0
 _DELIVERY = re.compile(r"[A-Za-z0-9-]{1,64}")
 _SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 def routes(service: Service, intake: Intake) -> APIRouter:
     router = APIRouter()
+    service.in_background.append(lambda watch: _settle(service, intake, watch))
 
     # Not in the OpenAPI document: GitHub describes its webhooks.
     @router.post(PATH, include_in_schema=False)
@@ -49,11 +54,21 @@ def _apply(service: Service, intake: Intake, event: str, delivery: str, data: An
     nothing: dict[str, Any] = {"subject": None, "item": None, "did": [], "why": "it is about nothing that dibs follows"}
     if event == "ping":
         return {**nothing, "why": "pong"}
-    fact = payload.from_webhook(event, data, intake.policy.approve_label)
-    if fact is None:
-        return nothing
-    found = converge(service.board, fact, intake.policy, delivery=delivery).as_dict()
-    return {**found, "did": list(found["did"])}
+    found = deliveries.apply(service.board, intake.policy, event, data, delivery)
+    return nothing if found is None else {**found.as_dict(), "did": list(found.did)}
+
+
+def _settle(service: Service, intake: Intake, watch: Watch) -> None:
+    """Decide about results as they are submitted: their pull requests may have been merged before."""
+    after: int | None = None
+    while not service.feed.stopping:
+        try:
+            after = follow.settle_submitted(service.board, intake.policy, after)
+            watch.wait(SETTLE_SECONDS)
+        except Exception:
+            # A failure about one item must not stop the decisions about all others.
+            logging.exception("a result could not be decided about; retrying")
+            service.feed.wait_for_stop(SETTLE_SECONDS)
 
 
 def _signature(request: Request) -> str:

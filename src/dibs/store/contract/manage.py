@@ -100,9 +100,9 @@ class ManageVerbs(ABC):
         `before`. An unclaimed item moves to the status that follows from its content. An edit of approved content
         withdraws the approval; the key `external` of the payload is not covered by it. Project and resources of a
         claimed item, and its approved content, cannot change: `INVALID`, with the `holder`. The subject of another item
-        is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type or
-        action is `FORBIDDEN`, because they decide which agents may take the item, and so is another `external.over` in
-        the payload, because that cancels the item: see Over.
+        is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type, action or
+        `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed;
+        so is another `external` in the payload, since what another system says may end the item.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is
@@ -138,14 +138,15 @@ class ManageVerbs(ABC):
         request: Request | None = None,
     ) -> Item:
         """Approve an item that waits for approval, for agents that are allowed its action; with `done`, end it as done
-        with its draft. The agent that drafted it is `FORBIDDEN`. With `token`, only the draft of that run: another one
+        with its draft. Approving a result that `done` submitted ends the item in any case. The agent that drafted it is
+        `FORBIDDEN`. With `token`, only the draft of that run: another one
         is `TASK_NOT_CLAIMABLE`. With `revision`: see Revisions."""
 
     @abstractmethod
     def send_back(
         self, item: str, *, actor: str, comment: str, revision: int | None = None, request: Request | None = None
     ) -> Item:
-        """Ask for another draft of an item that waits for approval. With `revision`: see Revisions."""
+        """Ask for another draft or result of an item that waits for approval. With `revision`: see Revisions."""
 
     @abstractmethod
     def annotate(

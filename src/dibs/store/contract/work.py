@@ -207,7 +207,9 @@ class WorkVerbs(ABC):
         request: Request | None = None,
     ) -> Ended:
         """Fenced: end the item as done, and unblock its dependents in the same transaction. An agent for which the
-        action is sensitive cannot: `FORBIDDEN`."""
+        action is sensitive cannot: `FORBIDDEN`. If the result of the item is reviewed (`review`), the run ends as
+        submitted instead, without a draft, and the item waits for approval of its result; an approval of the work
+        stays. So it is for `done_many` and for the `done` of `next`."""
 
     @abstractmethod
     def done_many(self, holding: Mapping[str, int | None], *, session: str, request: Request | None = None) -> Finished:

@@ -22,7 +22,7 @@ SESSION = (
 )
 COLUMNS = {
     "item": Item._fields,
-    "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject")),
+    "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
     "claim": Claim._fields,
     "run": Run._fields,
     "event": Event._fields,

@@ -30,7 +30,7 @@ def item(row: Row) -> Item:
     fields["payload"] = loads(fields["payload"])
     for name in ("labels", "depends_on", "resources"):
         fields[name] = names(fields[name])
-    for name in ("needs_approval", "approved"):
+    for name in ("needs_approval", "approved", "review"):
         fields[name] = bool(fields[name])
     return Item.of(fields)
 

@@ -279,7 +279,7 @@ class Transaction(ABC):
         """The previous run with its notes, for the next holder."""
         if run is None:
             return None
-        row = self.one("comment_on_run", item=run.item, token=run.token) if run.draft is not None else None
+        row = self.one("comment_on_run", item=run.item, token=run.token) if run.outcome == "submitted" else None
         return Previous(run=run, notes=self.notes(run), comment=None if row is None else row[0])
 
     def draft(self, item: str) -> Run | None:

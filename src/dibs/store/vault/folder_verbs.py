@@ -244,6 +244,8 @@ class FolderVerbs:
         assert state.claim is not None
         run = self._run(state)
         draft = "" if run is None else run.draft or ""
+        if state.item.review and not draft:
+            return self.done(state)
         note = MOVED if run is None else run.reason
         return ending.submit(self.t.now, state, state.claim, draft=draft, note=note, links={}, cost={})
 

@@ -50,6 +50,7 @@ GROUPS = (
     "recovery",
     "resources",
     "restoring",
+    "reviews",
     "schedules",
     "sessions",
     "soft_claims",
@@ -105,6 +106,7 @@ from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime  # 
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
 from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
 from dibs.testing.conformance.restoring import TestRestoring  # noqa: E402
+from dibs.testing.conformance.reviews import TestReviews  # noqa: E402
 from dibs.testing.conformance.schedules import TestBackoff, TestSchedules  # noqa: E402
 from dibs.testing.conformance.sessions import TestOwners, TestSessions  # noqa: E402
 from dibs.testing.conformance.soft_claims import TestSoftClaims  # noqa: E402
@@ -172,6 +174,7 @@ __all__ = [
     "TestRecovery",
     "TestResources",
     "TestRestoring",
+    "TestReviews",
     "TestSchedules",
     "TestSeries",
     "TestSessions",

@@ -300,6 +300,8 @@ class Worktree:
         #: What the next holder is told about the work that was there before this run; None if there was none.
         self.previous = previous
         self.output: OutputFile = worktrees.records.new_output(record.item)
+        #: The head of the branch when the command had ended.
+        self._commit: str | None = None
 
     @property
     def folder(self) -> str:
@@ -325,12 +327,13 @@ class Worktree:
         """Note how far the work has come."""
         if claim.is_held:
             found = self._worktrees.summary(self.record, output)
+            self._commit = found.get("commit")
             handover.tell(claim, handover.note(found), found)
 
     @property
     def links(self) -> dict[str, Any]:
-        """Links of the run: its branch, base and path."""
-        return handover.links(self.record)
+        """Links of the run: its branch, base and path, and in the end the commit that it left."""
+        return handover.links(self.record) | ({} if self._commit is None else {"commit": self._commit})
 
     def leave(self, outcome: str | None) -> str | None:
         """Give the worktree back; remove it if the work is done and nothing could be lost. Returns why it is kept."""

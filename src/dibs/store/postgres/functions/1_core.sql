@@ -336,8 +336,32 @@ BEGIN
           AND coalesce(x.token = p_tokens[array_position(p_items, x.item)], true) OFFSET 0) c;
 END $$;
 
--- End the finishable items as done, in one statement for all of them, and unblock their dependents. `told` is the answer of
--- `done` for each item, if `p_told`.
+-- Submit the results of those of these items whose result is reviewed.
+CREATE OR REPLACE FUNCTION dibs.submit_results(
+    p_items text[], p_session text, p_reason text, p_links text, p_cost text, p_now bigint, p_call_id text, OUT told json[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    i dibs.items;
+    c dibs.claims;
+    r dibs.runs;
+BEGIN
+    told := '{}';
+    FOR i IN SELECT * FROM dibs.items WHERE id = ANY (p_items) ORDER BY id LOOP
+        SELECT * INTO c FROM dibs.claims WHERE item = i.id;
+        i.needs_approval := true;
+        UPDATE dibs.items SET needs_approval = true WHERE id = i.id;
+        i := dibs.end_run(i, c, 'submitted', 'pending_approval', p_now, NULL, p_reason, NULL, p_links, p_cost,
+                          '"needs_approval": true', p_call_id);
+        PERFORM dibs.save(i);
+        SELECT * INTO r FROM dibs.runs WHERE item = c.item AND token = c.token;
+        told := told || json_build_object('item', i.id, 'token', i.token,
+                                          'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r)));
+    END LOOP;
+    UPDATE dibs.sessions SET seen_at = p_now WHERE id = p_session AND NOT seen_at BETWEEN p_now - 4999 AND p_now;
+END $$;
+
+-- End the finishable items as done, in one statement for all of them, and unblock their dependents; or submit their results.
+-- `told` is the answer of `done` for each item, if `p_told`.
 CREATE OR REPLACE FUNCTION dibs.end_as_done(
     p_items text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
     s dibs.settings, p_call_id text DEFAULT NULL, OUT moved bigint, OUT told json[]
@@ -347,7 +371,13 @@ DECLARE
                     || coalesce(', "cost": ' || p_cost, '') || '}';
     ends bigint;
     one record;
+    reviewed text[] := ARRAY(SELECT i.id FROM dibs.items i WHERE i.id = ANY (p_items) AND i.review);
+    submitted json[] := '{}';
 BEGIN
+    IF reviewed <> '{}' THEN
+        submitted := dibs.submit_results(reviewed, p_session, p_reason, p_links, p_cost, p_now, p_call_id);
+        p_items := ARRAY(SELECT x FROM unnest(p_items) x WHERE x <> ALL (reviewed));
+    END IF;
     WITH deleted AS (
         DELETE FROM dibs.claims WHERE item = ANY (p_items)
     ), runs AS (
@@ -380,6 +410,9 @@ BEGIN
     INTO ends, told FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token;
     IF ends <> cardinality(p_items) THEN
         RAISE EXCEPTION 'a run of % is not open', p_items USING ERRCODE = 'data_corrupted';
+    END IF;
+    IF p_told AND reviewed <> '{}' THEN
+        told := ARRAY(SELECT x FROM unnest(told || submitted) x ORDER BY x ->> 'item' COLLATE "C");
     END IF;
     moved := 0;
     FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (p_items) ORDER BY d.needs LOOP
@@ -551,7 +584,7 @@ BEGIN
     SELECT json_agg(json_build_object('at', n.at, 'note', n.data -> 'note', 'meta', n.data -> 'meta') ORDER BY n.number) INTO notes
     FROM (SELECT number, at, data FROM dibs.events
           WHERE item = p_item AND token = r.token AND kind = 'progress' ORDER BY number DESC LIMIT 20) n;
-    IF r.draft IS NOT NULL THEN
+    IF r.outcome = 'submitted' THEN
         SELECT data ->> 'comment' INTO comment FROM dibs.events
         WHERE item = p_item AND token = r.token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1;
     END IF;

@@ -338,7 +338,8 @@ BEGIN
         IF ended < cardinality(p_done) THEN
             SELECT t.item, t.token INTO refused FROM unnest(p_done, p_done_tokens) AS t (item, token)
             WHERE t.item <> ALL (f.finished) AND (
-                SELECT r.outcome = 'done' AND r.session = p_session FROM dibs.runs r
+                SELECT (r.outcome = 'done' OR (r.outcome = 'submitted' AND r.draft IS NULL)) AND r.session = p_session
+                FROM dibs.runs r
                 WHERE r.item = t.item AND r.token = t.token) IS NOT TRUE
             ORDER BY t.item COLLATE "C" LIMIT 1;
             IF FOUND THEN

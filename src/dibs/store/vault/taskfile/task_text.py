@@ -275,7 +275,7 @@ def _given(key: str, chunk: Chunk) -> Any:
     if key in LISTS:
         values = value if isinstance(value, list) else [value]
         return [front_matter.json(one) if isinstance(one, bool | int | float) else one for one in values]
-    if key == "needs_approval" and isinstance(value, str):
+    if key in ("needs_approval", "review") and isinstance(value, str):
         return YES_AND_NO.get(value.lower(), value)
     return value
 

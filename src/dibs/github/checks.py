@@ -1,0 +1,124 @@
+"""Checks of commits, as GitHub tells of them: runs of workflows, checks of other apps, and commit statuses.
+
+A check is a fact, too: the state of one name on one commit, with a version. GitHub shows each job of a workflow as a
+check of its own; here the run of the workflow stands for its jobs, so that a matrix of hundreds of jobs is one check.
+"""
+
+from __future__ import annotations
+
+from dibs.check import NAME_LENGTH_MAX
+from dibs.github.payload import as_number, as_object, instant, line, repository_name, safe_url, workflow_name
+from dibs.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+CHECK_RUN, STATUS, WORKFLOW_RUN = "check_run", "status", "workflow_run"
+#: Deliveries about checks. A check suite says nothing that its checks do not say.
+EVENTS = (CHECK_RUN, STATUS, WORKFLOW_RUN)
+PENDING = "pending"
+GREEN = frozenset({"success", "neutral", "skipped"})
+RED = frozenset({"failure", "error", "timed_out", "startup_failure"})
+#: The app whose checks are the jobs of workflows.
+ACTIONS = "github-actions"
+SHA_LENGTH = 40
+
+
+class Check(Value):
+    """The state of a check on a commit: `pending`, or its conclusion. `branches` and `pulls` are those that the commit
+    is the head of, as far as GitHub names them: branches of the repository itself only."""
+
+    repository: str
+    sha: str
+    name: str
+    state: str
+    version: str
+    url: str = ""
+    artifacts: str = ""
+    branches: tuple[str, ...] = ()
+    pulls: tuple[int, ...] = ()
+
+
+def from_webhook(event: str, payload: object) -> Check | None:
+    """The check of a delivery; None for one that is about no check."""
+    data = as_object(payload)
+    repository = repository_name(as_object(data.get("repository")).get("full_name"))
+    if repository is None or event not in EVENTS:
+        return None
+    if event == STATUS:
+        return of_status(repository, data.get("sha"), data)
+    return (of_app if event == CHECK_RUN else of_workflow)(repository, data.get(event))
+
+
+def of_workflow(repository: str, found: object) -> Check | None:
+    run = as_object(found)
+    number, attempt = as_number(run.get("run_number")), as_number(run.get("run_attempt", 1))
+    is_own = repository_name(as_object(run.get("head_repository")).get("full_name")) == repository
+    if not (number and attempt):
+        return None
+    return _check(
+        repository,
+        run,
+        name=workflow_name(run),
+        version=f"{number:012d}.{attempt:06d}",
+        branches=(run.get("head_branch"),) if is_own else (),
+        artifacts=safe_url(run.get("artifacts_url")),
+    )
+
+
+def of_app(repository: str, found: object) -> Check | None:
+    run = as_object(found)
+    suite, app = as_object(run.get("check_suite")), as_object(run.get("app"))
+    number = as_number(run.get("id"))
+    if app.get("slug") == ACTIONS or not number:
+        return None
+    # The branch of a suite of a fork has no repository; its pull requests are not listed.
+    is_own = bool(run.get("pull_requests"))
+    return _check(
+        repository,
+        run,
+        name=line(run.get("name"), NAME_LENGTH_MAX),
+        version=f"{instant(run.get('started_at')) or ''}~{number:012d}",
+        branches=(suite.get("head_branch"),) if is_own else (),
+    )
+
+
+def of_status(repository: str, sha: object, found: object) -> Check | None:
+    """`branches` of a status are branches of the repository that have the commit at their head."""
+    data = as_object(found)
+    branches = [as_object(one) for one in data.get("branches") or () if isinstance(data.get("branches"), list)]
+    heads = [one.get("name") for one in branches if as_object(one.get("commit")).get("sha") == sha]
+    at, number = instant(data.get("updated_at")) or "", as_number(data.get("id"))
+    state = str(data.get("state"))
+    run = {"head_sha": sha, "status": PENDING if state == PENDING else "completed", "conclusion": state}
+    return _check(
+        repository,
+        {**run, "html_url": data.get("target_url")},
+        name=line(data.get("context"), NAME_LENGTH_MAX),
+        version=f"{at}~{number:012d}",
+        branches=tuple(heads),
+    )
+
+
+def _check(repository: str, run: Mapping[str, Any], *, name: str, version: str, **more: Any) -> Check | None:
+    sha = line(run.get("head_sha"), NAME_LENGTH_MAX).lower()
+    is_over = run.get("status") == "completed"
+    state = line(run.get("conclusion"), NAME_LENGTH_MAX) if is_over else PENDING
+    if len(sha) != SHA_LENGTH or not name or not state:
+        return None
+    listed = run.get("pull_requests")
+    pulls = [as_object(one) for one in listed] if isinstance(listed, list) else []
+    return Check(
+        repository=repository,
+        sha=sha,
+        name=name,
+        state=state,
+        # Of one attempt, what is over is newer than what is going on.
+        version=f"{version}.{is_over:d}",
+        url=safe_url(run.get("html_url")),
+        branches=tuple(line(one, NAME_LENGTH_MAX) for one in more.pop("branches") if one),
+        pulls=tuple(number for one in pulls if (number := as_number(one.get("number")))),
+        **more,
+    )

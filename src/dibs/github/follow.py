@@ -1,0 +1,394 @@
+"""Runs follow their pull requests: what GitHub says about a pull request and its checks is remembered with its item,
+annotates the run, and decides about a result that waits for review.
+
+A pull request belongs to an item by its branch (`dibs/ITEM`), or by a line in its text or in the message of its head:
+`Dibs-Claim: ITEM/TOKEN`, or `Dibs-Item: ITEM`. Only one whose head is in the repository itself, or whose author is a
+member, belongs to anything, and only to an item of a project that the repository maps to.
+
+What is known stands in the payload of the item, under `external`: of each pull request its newest state, and of the
+commits that matter their checks. Each has a version, and an older one changes nothing. So deliveries may come twice,
+late and in any order. `settle` decides on what is known, however it came to be known.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dibs.check import ID_LENGTH_MAX, LIST_MAX, NAME_LENGTH_MAX
+from dibs.errors import Invalid, ItemNotClaimable, ItemNotFound, StoreUnavailable
+from dibs.github import checks
+from dibs.github import policy as policies
+from dibs.github.apply import OVERTAKEN, Outcome
+from dibs.github.decide import CHECKS, COMPLETE, PULLS, SAID, remembered
+from dibs.github.payload import CLOSED, MEMBERS, MERGED, OPEN, PULL_REQUEST, Fact
+from dibs.github.policy import NEVER, ON_CHECKS, ON_MERGE
+from dibs.guard import trailers
+from dibs.model import DONE, ENDED, IN_PROGRESS, PENDING_APPROVAL
+from dibs.rules.table import EXTERNAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from dibs.board import Board
+    from dibs.github.checks import Check
+    from dibs.github.policy import Policy
+    from dibs.model import Detail, Item, Run
+
+    #: A pull request, as an item remembers it.
+    Pull = dict[str, Any]
+    #: Pull requests by name, or checks by commit and name.
+    Known = dict[str, dict[str, Any]]
+
+BRANCH_PREFIX = "dibs/"
+#: More than the other callers that change an item in between.
+ROUNDS_MAX = 200
+#: How much an item remembers: the newest pull requests, and commits with checks that are no pull request's head.
+PULLS_MAX = 5
+OTHER_COMMITS_MAX = 3
+CHECKS_MAX = 100
+FAILURES_SHOWN = 3
+SHORT = 7
+EVENTS_MAX = 1000
+#: Stands for the checks that there was no room for.
+MORE = "more checks"
+_ITEM = rf"[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}"
+_LINE = re.compile(rf"^[ \t]*Dibs-Item[ \t]*:[ \t]*({_ITEM})[ \t]*$", re.MULTILINE | re.IGNORECASE)
+
+
+#: What completes an item, in words.
+CONTRACTS = {ON_MERGE: "its pull request is merged", ON_CHECKS: "the checks of its pull request are green"}
+
+
+def actor(repository: str) -> str:
+    """Who decides in the name of a repository."""
+    return f"github:{repository}"[:NAME_LENGTH_MAX]
+
+
+def item_of(board: Board, fact: Fact, policy: Policy, message: str = "") -> tuple[str, tuple[int, ...]] | None:
+    """The item that a pull request belongs to, and the tokens that its lines name. `message` is that of its head."""
+    if fact.event != PULL_REQUEST or not is_trusted(fact):
+        return None
+    text = f"{fact.body}\n{message}".replace("\r", "")
+    claims = trailers.of(text)
+    named = [one.item for one in claims] + _LINE.findall(text)
+    branch = _item_of_branch(fact.branch)
+    for item in dict.fromkeys([*([branch] if branch else []), *named]):
+        if _is_followed(board, item, fact.repository, policy):
+            return item, tuple(sorted({one.token for one in claims if one.item == item}))
+    return None
+
+
+def pull(board: Board, fact: Fact, policy: Policy, message: str = "") -> tuple[Fact, Outcome | None]:
+    """Remember a pull request with its item, if it has one, and decide. The fact is answered as `linked` then."""
+    found = item_of(board, fact, policy, message)
+    if found is None:
+        return fact, None
+    item, tokens = found
+    number = f"{fact.repository}#{fact.number}"
+    entry = {
+        **{"url": fact.url, "branch": fact.branch, "base": fact.base, "head": fact.sha.lower()},
+        **{"state": fact.state, "version": fact.version, "tokens": list(tokens)},
+    }
+    said = f"{number} {fact.state} at {fact.sha[:SHORT]}"
+    did = _remember(board, item, lambda found: _with_pull(found, number, entry), said)
+    outcome = settle(board, item, policy)
+    return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
+
+
+def check(board: Board, told: Check, policy: Policy, *, decides: bool = True) -> Outcome | None:
+    """Remember a check with the item of its commit, if it has one, and decide, unless others are still to come."""
+    item = item_of_check(board, told, policy)
+    if item is None:
+        return None
+    said = f"{told.name} {told.state} on {told.sha[:SHORT]}"
+    did = _remember(board, item, lambda found: _with_check(found, told), said)
+    outcome = Outcome(subject=f"{told.repository}@{told.sha[:SHORT]} {told.name}", item=item, did=did)
+    return outcome.replace(did=(*did, *settle(board, item, policy).did)) if decides else outcome
+
+
+def waiting(board: Board) -> tuple[Item, ...]:
+    """The items whose pull requests may still decide something."""
+    found = board.list(statuses=[IN_PROGRESS, PENDING_APPROVAL], limit=LIST_MAX)
+    return tuple(item for item in found if item.review or PULLS in remembered(item))
+
+
+def open_heads(item: Item, repository: str) -> tuple[str, ...]:
+    """The heads of the item's pull requests in this repository that are open."""
+    known = remembered(item).get(PULLS, {}).items()
+    return tuple(one["head"] for name, one in known if name.startswith(f"{repository}#") and one["state"] == OPEN)
+
+
+def settle(board: Board, item: str, policy: Policy) -> Outcome:
+    """Annotate the latest run with what is known of its pull request, and decide about its result."""
+    did: list[str] = []
+    for _ in range(ROUNDS_MAX):
+        detail = board.get(item)
+        try:
+            verb = _next_verb(board, detail, policy)
+            if verb is None:
+                return Outcome(subject=detail.item.subject or item, item=item, did=tuple(did))
+            did.append(verb)
+        except OVERTAKEN:
+            continue
+    raise StoreUnavailable(f"{item} keeps changing; try again", retry_after_seconds=1)
+
+
+def settle_submitted(board: Board, policy: Policy, after: int | None) -> int:
+    """Decide about the results that were submitted since this event, or about all that wait; the last event read."""
+    if after is None:
+        newest = board.events(newest=True, limit=1)
+        for item in waiting(board):
+            settle(board, item.id, policy)
+        return newest[-1].id if newest else 0
+    for event in board.events(after=after, limit=EVENTS_MAX):
+        if event.kind == "submitted":
+            settle(board, event.item, policy)
+        after = event.id
+    return after
+
+
+def verdict(item: Item, run: Run, policy: Policy) -> tuple[str, str, str] | None:
+    """The verb that decides about the result of the run, why, and the repository that says so; None for not yet."""
+    is_result = item.review and run.outcome == "submitted" and not run.draft and run.token == item.token
+    if item.status != PENDING_APPROVAL or not is_result or contract(item, policy) == NEVER:
+        return None
+    name, found = _pull_of(item, run)
+    if name is None:
+        return None
+    repository, short = name.rpartition("#")[0], found["head"][:SHORT]
+    if found["state"] == MERGED:
+        return "approve", f"{name} was merged into {found['base']} at {short}: {found['url']}", repository
+    if found["state"] == CLOSED:
+        return "send_back", f"{name} was closed without a merge: {found['url']}", repository
+    counted = _counted(item, found["head"], policy)
+    red = [f"{one}: {entry['state']} {entry['url']}".strip() for one, entry in counted.items() if _is_red(entry)]
+    if red:
+        more = f" and {len(red) - FAILURES_SHOWN} more" if len(red) > FAILURES_SHOWN else ""
+        return "send_back", f"{name} fails at {short}: {', '.join(red[:FAILURES_SHOWN])}{more}", repository
+    if contract(item, policy) == ON_CHECKS and _is_green(counted, policy):
+        return "approve", f"the checks of {name} are green at {short}: {found['url']}", repository
+    return None
+
+
+def is_current(item: Item, runs: Sequence[Run]) -> bool:
+    """Whether what is known is about the work of the latest run. Its last push may not have been told of yet: then the
+    pull request has the head that an earlier run left, with checks that were judged then."""
+    run, (name, found) = runs[0], _pull_of(item, runs[0])
+    if name is None or found["state"] == MERGED:
+        return True
+    if isinstance(run.links.get("commit"), str):
+        return bool(found["head"] == run.links["commit"] or found["after"] == run.token)
+    return found["head"] not in [one.links.get("head") for one in runs[1:]]
+
+
+def contract(item: Item, policy: Policy) -> str:
+    """What completes the item: what its rule says, or else the policy."""
+    own = remembered(item).get(COMPLETE)
+    return own if own in policies.CONTRACTS else policy.complete
+
+
+# Which item
+
+
+def is_trusted(fact: Fact) -> bool:
+    """Whoever can push to the repository is a member; of a fork, the author has to be one."""
+    return ":" not in fact.branch or fact.association in MEMBERS
+
+
+def _item_of_branch(branch: str) -> str | None:
+    """The item that a worker's branch is named after: see `branch_of` in worker/worktree/repository.py."""
+    name = branch.removeprefix(BRANCH_PREFIX).replace("%2E", ".")
+    return name if branch.startswith(BRANCH_PREFIX) and re.fullmatch(_ITEM, name) else None
+
+
+def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bool:
+    try:
+        found = board.get(item).item
+    except (ItemNotFound, Invalid):
+        return False
+    is_open = found.status not in ENDED or found.status == DONE
+    # Repositories that share the default project by chance do not decide about each other's issues.
+    is_own = remembered(found).get("repository", repository) == repository or policy.is_mapped(repository)
+    return is_open and is_own and found.project in policy.projects_of(repository)
+
+
+def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
+    for branch in told.branches:
+        item = _item_of_branch(branch)
+        if item is not None and _is_followed(board, item, told.repository, policy):
+            return item
+    numbers = {f"{told.repository}#{number}" for number in told.pulls}
+    for found in waiting(board):
+        for name, one in remembered(found).get(PULLS, {}).items():
+            is_same = name.rpartition("#")[0] == told.repository and one["head"] == told.sha
+            if name in numbers or is_same:
+                return found.id
+    return None
+
+
+def _pull_of(item: Item, run: Run) -> tuple[str | None, Pull]:
+    """The pull request that decides about this run: of those that belong to it the one with the commit that the run
+    left, or else the newest, and one that was closed without a merge only if there is no other."""
+    known = remembered(item).get(PULLS, {})
+    own = {name: one for name, one in known.items() if _belongs(one, run)}
+    alive = [name for name, one in own.items() if one["state"] != CLOSED]
+    commit = run.links.get("commit")
+
+    def rank(name: str) -> tuple[bool, int]:
+        return own[name]["head"] == commit, int(name.rpartition("#")[2])
+
+    best = max(alive or own, key=rank, default=None)
+    return best, own.get(best or "", {})
+
+
+def _belongs(one: Pull, run: Run) -> bool:
+    """A run that names its pull request or its branch has no other. Otherwise the lines of the pull request say whose
+    it is, and without one that names a token it is the item's."""
+    links = run.links
+    named = [links[name] for name in ("pull_request", "pr") if isinstance(links.get(name), str)]
+    if named:
+        return one["url"] in named
+    if isinstance(links.get("branch"), str):
+        return bool(one["branch"] == links["branch"]) or run.token in one["tokens"]
+    return max(one["tokens"]) == run.token if one["tokens"] else True
+
+
+# What is known
+
+
+def _remember(board: Board, item: str, change: Callable[[Item], Known | None], said: str) -> tuple[str, ...]:
+    for _ in range(ROUNDS_MAX):
+        found = board.get(item).item
+        changed = change(found)
+        if changed is None:
+            return ()
+        payload = {**found.payload, EXTERNAL: {**(found.payload.get(EXTERNAL) or {}), **changed, SAID: said}}
+        try:
+            board.edit(item, payload=payload, revision=found.revision, actor="github")
+            return ("edit",)
+        except OVERTAKEN:
+            continue
+    raise StoreUnavailable(f"{item} keeps changing; try again", retry_after_seconds=1)
+
+
+def _with_pull(item: Item, number: str, entry: Pull) -> Known | None:
+    """None if it says nothing new. `after` is the run that had ended when its head was first told of."""
+    pulls, commits = _known(item)
+    before = pulls.get(number)
+    entry["after"] = item.token if item.status != IN_PROGRESS else 0
+    if before is not None and before["head"] == entry["head"]:
+        entry["after"] = before["after"]
+    if before is not None:
+        if before["version"] > entry["version"]:
+            return None
+        if {**before, "version": ""} == {**entry, "version": ""}:
+            return None  # a comment or a label: not worth an event
+    pulls = {**pulls, number: entry}
+    kept = sorted(pulls, key=lambda name: pulls[name]["version"])[-PULLS_MAX:]
+    return _trimmed({name: pulls[name] for name in pulls if name in kept}, commits)
+
+
+def _with_check(item: Item, told: Check) -> Known | None:
+    pulls, commits = _known(item)
+    found = dict(commits.get(told.sha, {}))
+    entry = {"state": told.state, "url": told.url, "version": told.version, "artifacts": told.artifacts}
+    entry = {name: value for name, value in entry.items() if value}
+    before = found.get(told.name)
+    if before is not None and before["version"] >= told.version:
+        return None
+    found[told.name] = {"url": "", **entry}
+    if len(found) > CHECKS_MAX:
+        # What is green can be left out: it is what is not yet green that decides.
+        room = [name for name, one in found.items() if one["state"] in checks.GREEN and name != told.name]
+        for name in room[: len(found) - CHECKS_MAX]:
+            del found[name]
+        if len(found) > CHECKS_MAX and before is None:
+            del found[told.name]
+            found[MORE] = {"state": checks.PENDING, "url": "", "version": ""}
+    return _trimmed(pulls, {**commits, told.sha: found})
+
+
+def _known(item: Item) -> tuple[Known, Known]:
+    """The pull requests of the item, and the checks of commits."""
+    known = remembered(item)
+    return known.get(PULLS, {}), known.get(CHECKS, {})
+
+
+def _trimmed(pulls: Known, commits: Known) -> Known:
+    """Without the checks of commits that are nobody's head, but for the newest: their pull request may come yet."""
+    heads = {one["head"] for one in pulls.values()}
+    others = [sha for sha in commits if sha not in heads][-OTHER_COMMITS_MAX:]
+    return {PULLS: pulls, CHECKS: {sha: found for sha, found in commits.items() if sha in heads or sha in others}}
+
+
+# What follows from it
+
+
+def _next_verb(board: Board, detail: Detail, policy: Policy) -> str | None:
+    """Call the next verb that is left to do; None if there is none."""
+    item = detail.item
+    run = detail.runs[0] if detail.runs else None
+    if run is None or run.outcome is None or (item.status in ENDED and item.status != DONE):
+        return None
+    if not is_current(item, detail.runs):
+        return None
+    if _annotate(board, item, run, policy):
+        return "annotate"
+    decision = verdict(item, run, policy)
+    if decision is None:
+        return None
+    verb, why, repository = decision
+    given: dict[str, Any] = {"comment": why, "revision": item.revision, "actor": actor(repository)}
+    if verb == "approve":
+        board.approve(item.id, done=True, token=run.token, **given)
+    else:
+        board.send_back(item.id, **given)
+    return verb
+
+
+def _annotate(board: Board, item: Item, run: Run, policy: Policy) -> bool:
+    """Whether the run has learned something. What is not over yet is not worth an event."""
+    name, found = _pull_of(item, run)
+    if name is None:
+        return False
+    counted = _counted(item, found["head"], policy)
+    over = {one: entry for one, entry in counted.items() if entry["state"] != checks.PENDING}
+    told = {name: _shown(found), **{one: _shown(entry) for one, entry in over.items()}}
+    # Not `pull_request`: by that name the holder of a run says which one is its own.
+    links = {"head": found["head"]}
+    failed = next((entry["url"] for entry in over.values() if _is_red(entry)), "")
+    artifacts = next((entry["artifacts"] for entry in over.values() if entry.get("artifacts")), "")
+    links |= {one: value for one, value in (("failed_log", failed), ("artifacts", artifacts)) if value}
+    new_checks = {one: value for one, value in told.items() if run.checks.get(one) != value}
+    new_links = {one: value for one, value in links.items() if run.links.get(one) != value}
+    if not new_checks and not new_links:
+        return False
+    try:
+        by = actor(name.rpartition("#")[0])
+        board.annotate(item.id, token=run.token, links=new_links, checks=new_checks, actor=by)
+    except (ItemNotClaimable, Invalid):
+        return False  # its draft was approved as it is, or it has no room for more
+    return True
+
+
+def _shown(entry: dict[str, Any]) -> dict[str, str]:
+    return {"state": entry["state"], **({"url": entry["url"]} if entry["url"] else {})}
+
+
+def _counted(item: Item, sha: str, policy: Policy) -> dict[str, dict[str, Any]]:
+    """The checks of this very commit that count."""
+    found = remembered(item).get(CHECKS, {}).get(sha, {})
+    return {name: entry for name, entry in found.items() if policy.counts(name)}
+
+
+def _is_red(entry: dict[str, Any]) -> bool:
+    return entry["state"] in checks.RED
+
+
+def _is_green(counted: dict[str, dict[str, Any]], policy: Policy) -> bool:
+    """All of them, and at least one for each that the policy names."""
+    if not counted or not all(entry["state"] in checks.GREEN for entry in counted.values()):
+        return False
+    return all(any(policy.is_named(pattern, name) for name in counted) for pattern in policy.checks)
