@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 
 from dibs import check, config
 from dibs.errors import Invalid
-from dibs.github import payload
+from dibs.github import out_policy, payload
+from dibs.github.out_policy import Out
 from dibs.github.payload import CLOSED, FAILED, ISSUES, MERGED, OPEN, PULL_REQUEST, SUCCEEDED, WORKFLOW_RUN, Fact
 from dibs.model import DEFAULT_PRIORITY, DEFAULT_PROJECT
 from dibs.text import priorities
@@ -116,6 +117,7 @@ class Policy(Value):
     approve_label: str | None = None
     webhook_bytes_max: int = WEBHOOK_BYTES_MAX
     secrets_file: str | None = None
+    out: Out = Out()
 
     def rule(self, fact: Fact) -> Rule | None:
         return next((rule for rule in self.rules if rule.matches(fact)), None)
@@ -222,6 +224,7 @@ class _Reader:
             "rules": self._rules,
             "priorities": self._priorities,
             "projects": self._projects,
+            "out": self._out,
             "outsiders": lambda given: self._one_of(given, OUTSIDERS),
             "approve_label": _text,
             "defaults": _flag,
@@ -280,6 +283,14 @@ class _Reader:
             return check.name(value, "project")
 
         return tuple((name.lower(), self._checked(project, value, name, where)) for name, value in table.items())
+
+    def _out(self, given: object) -> Out:
+        where, table = ("github", "out"), _table(given)
+        readers = out_policy.readers(flag=_flag, patterns=_patterns)
+        for name in table:
+            if name not in readers:
+                raise self._unknown(name, tuple(readers), "[github.out] has no setting", where)
+        return Out(**{name: self._checked(readers[name], value, name, where) for name, value in table.items()})
 
     def _one_of(self, given: object, known: tuple[str, ...]) -> str:
         if given in known and isinstance(given, str):
