@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dibs.errors import StoreUnavailable
 from dibs.github.api import Api
 from dibs.github.claim_status import CONTEXT, DESCRIPTION_LENGTH_MAX
 from dibs.github.out_policy import Out
@@ -75,6 +76,7 @@ def test_the_status_fails_when_the_claim_is_lost_and_a_later_run_mends_it(
     newer = api.push("dibs/login", "b", trailer(item, second))
     watching.look()
     assert (api.state(head), api.state(newer)) == ("failure", "success")
+    put_pull(api, 20, newer, "dibs/login")
     github.board.done(item, session=session, token=second)
     watching.look()
     assert api.state(newer) == "success"
@@ -101,6 +103,7 @@ def test_a_claim_that_expired_is_lost_when_another_session_takes_over(
     claimed(github.board, item)
     github.board.cancel(item)
     last = api.push("dibs/login", "c", trailer(item, token + 1))
+    put_pull(api, 20, last, "dibs/login")
     watching.look()
     assert api.state(last) == "failure"
     assert "cancelled" in api.statuses[last][0]["description"]
@@ -125,6 +128,45 @@ def test_every_open_pull_request_has_a_status_so_that_it_can_be_required(
     watching.look()
     states = [api.state(sha) for sha in (persons, forged, named, stranger)]
     assert states == ["success", "success", "failure", "success"]
+
+
+def test_a_head_that_one_of_two_bases_lacks_is_refused(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str
+) -> None:
+    _, token = claimed(github.board, item)
+    github.board.force_release(item, reason="x")
+    lost = api.push("release", "a", trailer(item, token))
+    head = api.push("work", "b", "On top", parent=lost)
+    for number in (20, 21, 22):
+        put_pull(api, number, head, "work")
+    api.pulls[20]["base"]["sha"] = api.pulls[22]["base"]["sha"] = lost
+    watching.look()
+    assert api.state(head) == "failure"
+
+
+def test_after_github_was_away_a_new_head_and_a_lost_one_have_their_status(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str
+) -> None:
+    _, token = claimed(github.board, item)
+    head = api.push("dibs/login", "a", trailer(item, token))
+    for lose in (lambda: None, lambda: github.board.force_release(item, reason="x")):
+        lose()
+        api.refused_writes["add_status"] = (502, "away")
+        with pytest.raises(StoreUnavailable):
+            watching.look()
+        before = api.state(head)
+        del api.refused_writes["add_status"]
+        watching.show()
+        assert api.state(head) != before
+    assert api.state(head) == "failure"
+
+
+def test_old_branches_are_not_judged(github: GitHub, api: WritableApi, watching: Watcher, item: str) -> None:
+    session, token = claimed(github.board, item)
+    github.board.done(item, session=session, token=token)
+    old, unknown = api.push("dibs/login", "a", trailer(item, token)), api.push("dibs/no-such-item", "b", "x")
+    watching.look()
+    assert (api.state(old), api.state(unknown)) == (None, None)
 
 
 def test_a_branch_without_trailers_stands_or_falls_with_the_latest_run_of_its_item(
@@ -154,8 +196,9 @@ def test_all_pages_of_a_comparison_are_judged(
     api.push("dibs/other", "b", "two")
     api.push("dibs/other", "c", trailer(item, token))
     head = api.push("dibs/other", "d", "four")
+    github.board.add("other", id="other")
     api.refused[f"{SHOP}/compare/main...{head}"] = Refusal(502, {})
-    with pytest.raises(Exception, match="does not answer"):
+    with pytest.raises(StoreUnavailable):
         watching.look()
     api.refused.clear()
     watching.show()

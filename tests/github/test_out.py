@@ -142,6 +142,18 @@ def test_a_memory_that_somebody_invented_harms_nothing(github: GitHub, api: Writ
     assert (api.labels(), api.assignees()) == (["bug"], ["ann"])
 
 
+def test_a_note_of_progress_asks_github_nothing(github: GitHub, api: WritableApi, item: str) -> None:
+    session, token = claimed(github.board, item)
+    watching = watcher(github, api)
+    watching.look()
+    watching.show()
+    before = len(api.asked)
+    github.board.progress(item, "@everybody <img src=x>", session=session, token=token)
+    watching.show()
+    assert len(api.asked) == before
+    watching.close()
+
+
 def test_events_while_no_watcher_ran_are_found(github: GitHub, api: WritableApi, item: str) -> None:
     session, token = claimed(github.board, item)
     look(github, api)

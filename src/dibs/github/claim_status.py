@@ -1,9 +1,10 @@
 """The commit status `dibs/claim`: whether a commit on the head of a branch was made under a claim that was lost.
 
-Judged are the heads of the branches `dibs/ITEM` and of all open pull requests, so that the status can be required. The
-rule is that of `dibs guard`: the commits that the head has and its base has not, and the runs that their trailers name.
-Where no trailer names the item of a branch, the item's latest run stands for all its commits. A head of which no run is
-known is not refused.
+Judged are the heads of all open pull requests, so that the status can be required, and those of the branches
+`dibs/ITEM` of items that have not ended: a branch without a pull request cannot be merged, and old ones may be many.
+The rule is that of `dibs guard`, on the commits that the head has and its base has not, and on the runs that their
+trailers name. Where no trailer names the item of a branch, the item's latest run stands for all its commits. A head of
+which no run is known is not refused.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from dibs.guard import trailers
 from dibs.guard.git import Commit
 from dibs.guard.trailers import Trailer
 from dibs.guard.verify import Runs, judge
+from dibs.model import ENDED
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from dibs.board import Board
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 CONTEXT = "dibs/claim"
 BRANCH_PREFIX = "dibs/"
-SUCCESS, FAILURE, ERROR = "success", "failure", "error"
+#: The worst first.
+STATES = FAILURE, ERROR, SUCCESS = "failure", "error", "success"
 DESCRIPTION_LENGTH_MAX = 140
 HEADS_MAX = 1000
 COMMITS_MAX = PAGES_MAX * PAGE_SIZE
@@ -70,8 +73,8 @@ class ClaimStatuses:
     ) -> None:
         self._board, self._api, self._attempt = board, api, attempt
         self._repository, self._path = repository, f"/repos/{repository}"
-        self._branches: dict[str, Head] = {}
-        self._pulls: dict[str, Head] = {}
+        self._branches: tuple[Head, ...] = ()
+        self._pulls: tuple[Head, ...] = ()
         self._default_branch: str | None = None
         self._histories: dict[Head, History] = {}
         #: The status of each commit on GitHub, as far as it is known.
@@ -89,29 +92,46 @@ class ClaimStatuses:
         }
         if heads:
             self._read_heads()
-        found = {**self._branches, **self._pulls}
-        self._due = {sha for sha, head in found.items() if sha in self._due or head not in self._histories}
-        for sha in sorted(self._due):
-            self._attempt("status", partial(self._settle, found[sha]))
+        found = self._heads()
+        # What may have been lost first: new heads can be many, and each takes a second.
+        order = [sha for sha in found if sha in self._due]
+        if heads:
+            order += [sha for sha, same in found.items() if not self._histories.keys() >= set(same)]
+        self._due = set(order)
+        for sha in dict.fromkeys(order):
+            self._attempt("status", partial(self._settle, sha, found[sha]))
             self._due.discard(sha)
 
     # The heads
 
+    def _heads(self) -> dict[str, list[Head]]:
+        """By commit. Pull requests with one head may go to several bases; without any, the branch counts."""
+        found: dict[str, list[Head]] = {}
+        for head in self._pulls:
+            found.setdefault(head.sha, []).append(head)
+        return {head.sha: [head] for head in self._branches} | found
+
     def _read_heads(self) -> None:
-        branches = self._pages(f"{self._path}/git/matching-refs/heads/{BRANCH_PREFIX}", per_page=None)
-        if branches is not None:
-            found = [_branch_head(one) for one in branches[:HEADS_MAX]]
-            self._branches = {one.sha: one for one in found if one is not None}
         pulls = self._pages(f"{self._path}/pulls", state="open", sort="updated", direction="desc")
         if pulls is not None:
-            found = [_pull_head(self._repository, one) for one in pulls[:HEADS_MAX]]
-            self._pulls = {one.sha: one for one in found if one is not None}
-        heads = {**self._branches, **self._pulls}
-        self._histories = {head: one for head, one in self._histories.items() if head in heads.values()}
+            self._pulls = _unique(_pull_head(self._repository, one) for one in pulls[:HEADS_MAX])
+        branches = self._pages(f"{self._path}/git/matching-refs/heads/{BRANCH_PREFIX}", per_page=None)
+        if branches is not None:
+            named = _unique(map(_branch_head, branches))
+            self._branches = tuple(one for one in named if one in self._histories or self._is_open(one))[:HEADS_MAX]
+        heads = self._heads()
+        kept = {head for same in heads.values() for head in same}
+        self._histories = {head: one for head, one in self._histories.items() if head in kept}
         # A success of a watcher that was stopped before it wrote could hide a loss: what is lost is read again.
         lost = {sha for sha, status in self._there.items() if status is not None and status.state == FAILURE}
         self._there = {sha: one for sha, one in self._there.items() if sha in heads and sha not in lost}
         self._due |= lost
+
+    def _is_open(self, head: Head) -> bool:
+        try:
+            return head.item is not None and self._board.get(head.item).item.status not in ENDED
+        except ItemNotFound:
+            return False
 
     def _pages(self, path: str, **query: str | None) -> list[dict[str, Any]] | None:
         """The entries, or None if they have not changed or the token may not read them."""
@@ -131,22 +151,23 @@ class ClaimStatuses:
 
     # One head
 
-    def _settle(self, head: Head) -> None:
-        """Write the status of the head, unless it is there."""
-        if head not in self._histories:
-            try:
-                self._histories[head] = self._history(head)
-            except ItemNotFound:
-                return  # it was pushed over meanwhile
-        if head.sha not in self._there:
-            self._there[head.sha] = self._read_status(head.sha)
-        wanted = self._judge(head)
-        if wanted != self._there[head.sha]:
+    def _settle(self, sha: str, heads: Sequence[Head]) -> None:
+        """Write the status of a commit, unless it is there. What is refused for one base is refused."""
+        for head in heads:
+            if head not in self._histories:
+                try:
+                    self._histories[head] = self._history(head)
+                except ItemNotFound:
+                    return  # it was pushed over meanwhile
+        if sha not in self._there:
+            self._there[sha] = self._read_status(sha)
+        wanted = sorted((self._judge(head) for head in heads), key=lambda one: STATES.index(one.state))[0]
+        if wanted != self._there[sha]:
             # Forgotten first: after a failure nobody knows whether it was written.
-            del self._there[head.sha]
+            del self._there[sha]
             sent = {"state": wanted.state, "description": wanted.description, "context": CONTEXT}
-            self._api.write("POST", f"{self._path}/statuses/{head.sha}", sent, repeatable=False)
-            self._there[head.sha] = wanted
+            self._api.write("POST", f"{self._path}/statuses/{sha}", sent, repeatable=False)
+            self._there[sha] = wanted
 
     def _history(self, head: Head) -> History:
         base = quote(head.base or self._default(), safe="")
@@ -221,6 +242,10 @@ def _status(state: str, description: str) -> Status:
     clean = " ".join("".join(one if one.isprintable() else " " for one in description).split())
     short = clean if len(clean) <= DESCRIPTION_LENGTH_MAX else f"{clean[: DESCRIPTION_LENGTH_MAX - 3]}..."
     return Status(state=state, description=short)
+
+
+def _unique(heads: Iterable[Head | None]) -> tuple[Head, ...]:
+    return tuple(dict.fromkeys(one for one in heads if one is not None))
 
 
 def _branch_head(found: dict[str, Any]) -> Head | None:

@@ -18,7 +18,7 @@ import re
 from urllib.parse import quote
 
 from dibs import check
-from dibs.errors import Forbidden, Invalid, ItemChanged, ItemNotFound
+from dibs.errors import Forbidden, Invalid, ItemChanged, ItemNotFound, StoreUnavailable
 from dibs.github.apply import ACTOR
 from dibs.github.claim_status import ClaimStatuses
 from dibs.github.decide import OUT, external_of
@@ -49,6 +49,7 @@ EDITS_MAX = 20
 DELETED = 0
 #: How many problems a watcher remembers as reported.
 PROBLEMS_MAX = 1000
+SHOWN_MAX = 10_000
 #: The names that a token's permissions have on GitHub.
 PERMISSIONS = {"comment": "Issues", "label": "Issues", "assign": "Issues", "status": "Commit statuses"}
 REFUSED = (Forbidden, ItemNotFound, Invalid)
@@ -74,14 +75,18 @@ class Outbound:
         #: The last event that was read, and the items that were not dealt with since `cursor`.
         self._position, self._pending = cursor, dict[str, None]()
         self.cursor = cursor
+        #: What GitHub shows of an item as far as this watcher knows, so that a note of progress asks GitHub nothing.
+        self._shown: dict[str, Presence] = {}
         self._written: list[str] = []
+        #: What GitHub refused during this look, and of that what was not reported before.
+        self._refused: list[str] = []
         self._problems: list[str] = []
         self._reported: set[str] = set()
 
     def look(self, *, heads: bool) -> Wrote:
         """Bring GitHub up to date with the events since the last look. `heads`: read also which commits the branches
         and pull requests are at."""
-        self._written, self._problems = [], []
+        self._written, self._refused, self._problems = [], [], []
         touched = self._read()
         if self._statuses is not None:
             # First, because a merge does not wait.
@@ -139,11 +144,18 @@ class Outbound:
         if match is None:
             return True
         number, now = int(match[1]), presence(detail)
-        is_over = True
+        if self._shown.pop(id, None) == now:
+            self._shown[id] = now
+            return True
+        is_over, refused = True, len(self._refused)
         if self._out.comment:
             is_over = self._attempt("comment", lambda: self._comment(detail.item, number, now)) is not False
         if self._out.label is not None or self._out.assign:
             self._attempt("label", lambda: self._label_and_assign(detail.item, number, now))
+        if is_over and len(self._refused) == refused:
+            self._shown[id] = now
+            if len(self._shown) > SHOWN_MAX:
+                del self._shown[next(iter(self._shown))]
         return is_over
 
     def _attempt(self, kind: str, write: Callable[[], bool | None]) -> bool | None:
@@ -154,6 +166,7 @@ class Outbound:
             problem = f"{kind}: {refusal.message}"
             if refusal.facts.get("method", "GET") != "GET":
                 problem += f" (the token needs the permission {PERMISSIONS[kind]}: read and write)"
+            self._refused.append(problem)
             if problem not in self._reported and len(self._reported) < PROBLEMS_MAX:
                 self._reported.add(problem)
                 self._problems.append(problem)
@@ -178,7 +191,7 @@ class Outbound:
             if isinstance(one.get("id"), int) and mark in str(one.get("body"))
         ]
         # Whoever copies the mark from our comment comes later.
-        made = None if found else self._api.write("POST", comments, {"body": body}, repeatable=False)["id"]
+        made = None if found else _id(self._api.write("POST", comments, {"body": body}, repeatable=False))
         id = made or min(found)
         known = self._remember(item.id, lambda known: None if "comment" in known else {**known, "comment": id})
         if made is not None:
@@ -303,6 +316,13 @@ def memory(item: Item) -> Memory:
     known = dict(found) if isinstance(found, dict) else {}
     mark = known.get("mark")
     return known if mark is None or (isinstance(mark, str) and _MARK.fullmatch(mark)) else _without(known, "mark")
+
+
+def _id(comment: object) -> int:
+    id = comment.get("id") if isinstance(comment, dict) else None
+    if not isinstance(id, int):
+        raise StoreUnavailable("GitHub's answer has no comment", retry_after_seconds=60)
+    return id
 
 
 def _body(text: str, mark: str) -> str:
