@@ -139,7 +139,8 @@ def test_a_head_that_one_of_two_bases_lacks_is_refused(
     head = api.push("work", "b", "On top", parent=lost)
     for number in (20, 21, 22):
         put_pull(api, number, head, "work")
-    api.pulls[20]["base"]["sha"] = api.pulls[22]["base"]["sha"] = lost
+    api.pulls[20]["base"]["sha"] = lost
+    api.pulls[22]["base"]["sha"] = api.push("release", "c", "Released")
     watching.look()
     assert api.state(head) == "failure"
 

@@ -20,7 +20,9 @@ from dibs.github.api import Api, Limited
 from dibs.github.decide import OUT, external_of
 from dibs.github.out_policy import Out
 from dibs.github.policy import Policy
+from dibs.github.presence import Presence, presence
 from dibs.github.watch import Round, Watcher
+from dibs.model import Detail
 from dibs.store.sqlite.store import SqliteStore
 from dibs.testing.clock import FileClock
 from dibs.testing.invariants import assert_sound
@@ -114,14 +116,19 @@ def test_nothing_is_written_unless_the_policy_says_so(github: GitHub, api: Writa
     assert api.writes() == []
 
 
-def test_what_others_put_there_stays(github: GitHub, api: WritableApi, item: str) -> None:
-    api.add_labels("12", [LABEL])
-    api.assign("12", ["octocat"])
+@pytest.mark.parametrize("theirs", ["label", "assignee"])
+def test_what_others_put_there_stays(github: GitHub, api: WritableApi, item: str, theirs: str) -> None:
+    if theirs == "label":
+        api.add_labels("12", [LABEL])
+    else:
+        api.assign("12", ["octocat"])
+    before = (api.labels(), api.assignees())
     session, token = claimed(github.board, item)
     look(github, api)
+    assert (len(api.labels()), len(api.assignees())) == (1, 1)
     github.board.release(item, session=session, token=token)
     look(github, api)
-    assert (api.labels(), api.assignees()) == ([LABEL], ["octocat"])
+    assert (api.labels(), api.assignees()) == before
 
 
 def test_a_memory_that_somebody_invented_harms_nothing(github: GitHub, api: WritableApi, item: str) -> None:
@@ -192,12 +199,15 @@ def test_the_label_of_dibs_is_not_one_of_the_item_and_facts_keep_what_was_writte
 def test_an_item_that_agents_added_under_the_subject_is_done_once(github: GitHub, api: WritableApi) -> None:
     """Its payload knows nothing of GitHub but what was written there."""
     github.policy = Policy(out=EVERYTHING)
+    api.put_issue(12, state="closed")
     session = github.board.start_session("coder").id
-    grant = github.board.claim_subject("github:acme/shop#12", session=session, title="Mend it")
+    grant = github.board.claim_subject(ISSUE, session=session, title="Mend it")
     look(github, api)
     github.board.done(grant.item.id, session=session, token=grant.claim.token)
-    for _ in range(2):
-        look(github, api)
+    look(github, api)
+    assert external_of(github.item()).keys() == {OUT}
+    api.put_issue(12, state="open", updated_at=at(50))
+    look(github, api)
     assert [one.status for one in github.items()] == ["done"]
     assert "finished" in api.bodies()[0]
 
@@ -251,6 +261,7 @@ def test_a_watcher_killed_at_any_point_leaves_no_second_comment(
 def test_until_the_lease_ends_nobody_else_makes_the_comment(
     github: GitHub, api: WritableApi, item: str, lapse: Callable[[], None]
 ) -> None:
+    github.policy = Policy(out=Out(comment=True))
     claimed(github.board, item)
     api.refused_writes["add_comment"] = (502, "away")
     with pytest.raises(StoreUnavailable):
@@ -285,6 +296,29 @@ def test_watchers_at_once_make_one_comment(github: GitHub, api: WritableApi, ite
     assert errors == []
     assert [one for one in api.writes() if one.endswith("/comments")] == [f"POST {BASE}/comments"]
     assert (api.labels(), api.assignees()) == ([LABEL], ["octocat"])
+
+
+def test_a_watcher_that_read_the_item_before_another_began_makes_no_comment(
+    github: GitHub, api: WritableApi, item: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(github.board, item)
+    slow, other = watcher(github, api), watcher(github, api)
+
+    def overtaken(detail: Detail) -> Presence:
+        monkeypatch.setattr(outbound, "presence", presence)
+        api.refused_writes["add_comment"] = (502, "away")
+        with pytest.raises(StoreUnavailable):
+            other.look()
+        api.refused_writes.clear()
+        return presence(detail)
+
+    monkeypatch.setattr(outbound, "presence", overtaken)
+    slow.look()
+    assert api.bodies() == []
+    other.show()
+    assert len(api.bodies()) == 1
+    slow.close()
+    other.close()
 
 
 def test_a_watcher_that_was_stopped_for_too_long_takes_its_comment_back(

@@ -45,8 +45,6 @@ PAGE = 1000
 #: How long a watcher has the right to make the comment of an item.
 LEASE_SECONDS = 60
 EDITS_MAX = 20
-#: The `comment` of an item whose comment somebody deleted: they do not want one.
-DELETED = 0
 #: How many problems a watcher remembers as reported.
 PROBLEMS_MAX = 1000
 SHOWN_MAX = 10_000
@@ -176,7 +174,7 @@ class Outbound:
         """False if another watcher makes the comment."""
         known = memory(item)
         if "comment" in known:
-            return self._edit_comment(item, number, now, known)
+            return self._edit_comment(number, now, known)
         if now.text is None:
             return True
         known = self._take_over(item)
@@ -198,7 +196,7 @@ class Outbound:
             self._note("comment", number)
             if known.get("comment") != made:
                 self._api.write("DELETE", f"{self._path}/issues/comments/{made}")
-        return made is not None or self._edit_comment(item, number, now, known)
+        return made is not None or self._edit_comment(number, now, known)
 
     def _take_over(self, item: Item) -> Memory:
         """The right to make the comment, if no other watcher has it."""
@@ -218,16 +216,15 @@ class Outbound:
 
         return self._remember(item.id, change)
 
-    def _edit_comment(self, item: Item, number: int, now: Presence, known: Memory) -> bool:
+    def _edit_comment(self, number: int, now: Presence, known: Memory) -> bool:
         id, mark = known.get("comment"), known.get("mark")
-        if id == DELETED or not isinstance(id, int) or mark is None or now.text is None:
+        if not isinstance(id, int) or mark is None or now.text is None:
             return True
         path = f"{self._path}/issues/comments/{id}"
         try:
             there = self._api.one(path)
         except ItemNotFound:
-            self._remember(item.id, lambda known: {**known, "comment": DELETED})
-            return True
+            return True  # whoever deleted it does not want one
         body = _body(now.text, mark)
         # Whoever edits the item can name any comment: only one with its mark is ours.
         if _marker(mark) in str(there.get("body")) != body:
