@@ -58,6 +58,7 @@ class FakeApi:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
