@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dibs.board import Board
-from dibs.github import checks, payload
+from dibs.github import checks, out, payload
 from dibs.github import delivery as deliveries
 from dibs.github.apply import Outcome
+from dibs.github.out_policy import Out
 from dibs.github.policy import Policy
 from dibs.model import Item
+from dibs.testing.clock import FileClock
+from tests.github.examples import description
+from tests.github.fake_writes import WritableApi
+from tests.github.payloads import issue
 from tests.kit import sqlite
 
+#: What the policy of `item` is to write.
+EVERYTHING = Out(comment=True, label="dibs: in progress", assign=(("coder", "octocat"),))
 ISSUE, PULL, BUILD = "github:acme/shop#12", "github:acme/shop#20", "github:acme/shop/workflows/ci.yml@main"
 
 
@@ -53,3 +60,25 @@ def claimed(board: Board, item: str) -> tuple[str, int]:
 def github(tmp_path: Path) -> Iterator[GitHub]:
     with sqlite.harness(tmp_path) as harness:
         yield GitHub(harness.board(), Policy())
+
+
+@pytest.fixture
+def api() -> Iterator[WritableApi]:
+    with WritableApi(description()) as fake:
+        fake.put_issue(12)
+        yield fake
+        assert fake.mistakes == []
+
+
+@pytest.fixture
+def item(github: GitHub, api: WritableApi) -> str:
+    """The item of an issue, on a board whose policy is to write everything."""
+    github.policy = Policy(out=EVERYTHING)
+    github.tell(issue())
+    return github.item().id
+
+
+@pytest.fixture
+def lapse(tmp_path: Path) -> Callable[[], None]:
+    """The lease of whoever is making a comment ends."""
+    return lambda: FileClock(tmp_path / "clock").advance(out.LEASE_SECONDS + 1)

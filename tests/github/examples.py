@@ -33,18 +33,31 @@ class Description:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
-        self._validators: dict[str, Any] = {}
+        self._validators: dict[tuple[str, str, str], Any] = {}
 
-    def errors(self, path: str, answer: Any) -> list[str]:
-        """What is wrong with an answer to GET of this path, as the document has it."""
-        if path not in self._validators:
-            operation = self._document["paths"][path]["get"]
-            schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    def errors(self, path: str, answer: Any, method: str = "get", status: int = 200) -> list[str]:
+        """What is wrong with an answer to a request of this path, as the document has it."""
+        content = self._document["paths"][path][method]["responses"][str(status)].get("content")
+        if content is None:
+            return [] if answer is None else [f"{method} {path} has no answer"]
+        return self._problems((path, method, str(status)), content["application/json"]["schema"], answer)
+
+    def request_errors(self, path: str, method: str, sent: Any) -> list[str]:
+        """What is wrong with what a request sent."""
+        body = self._document["paths"][path][method].get("requestBody")
+        if body is None:
+            return [] if sent is None else [f"{method} {path} takes no body"]
+        return self._problems((path, method, "sent"), body["content"]["application/json"]["schema"], sent)
+
+    def _problems(self, key: tuple[str, str, str], schema: Any, value: Any) -> list[str]:
+        if key not in self._validators:
             names = set(_references(self._document, schema))
             schemas = {name: _plain(self._document["components"]["schemas"][name]) for name in names}
             whole = {**_plain(schema), "components": {"schemas": schemas}}
-            self._validators[path] = jsonschema_rs.validator_for(whole)
-        return [f"{list(one.instance_path)}: {one.message}"[:300] for one in self._validators[path].iter_errors(answer)]
+            self._validators[key] = jsonschema_rs.validator_for(whole)
+        return [
+            f"{key} {list(one.instance_path)}: {one.message}"[:300] for one in self._validators[key].iter_errors(value)
+        ]
 
     def parameters(self, path: str) -> set[str]:
         known = self._document["components"]["parameters"]

@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     query: dict[str, str]
     token: str | None
     status: int
+    method: str = "GET"
 
 
 class Refusal(NamedTuple):
@@ -68,14 +69,18 @@ class FakeApi:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
-                status, headers, body = fake.answer(self.path, dict(self.headers))
+                sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                status, headers, body = fake.answer(self.path, dict(self.headers), self.command, sent)
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+
+            do_POST = do_PATCH = do_DELETE = do_GET
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -125,13 +130,21 @@ class FakeApi:
 
     # Answers
 
-    def answer(self, target: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    def answer(
+        self, target: str, headers: dict[str, str], method: str = "GET", sent: bytes = b""
+    ) -> tuple[int, dict[str, str], bytes]:
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        status, more, body = self._refusal(parts.path) or self._found(parts.path, query, headers)
+        status, more, body = self._refusal(parts.path) or (
+            self._found(parts.path, query, headers) if method == "GET" else self.changed(method, parts.path, sent)
+        )
         token = headers.get("Authorization")
-        self.asked.append(Asked(parts.path, query, token, status))
+        self.asked.append(Asked(parts.path, query, token, status, method))
         return status, more, body
+
+    def changed(self, method: str, path: str, sent: bytes) -> tuple[int, dict[str, str], bytes]:
+        """The answer to a request that changes something."""
+        return 404, {}, b'{"message": "Not Found"}'
 
     def _refusal(self, path: str) -> tuple[int, dict[str, str], bytes] | None:
         refusal = self.refused.get(path) or (self.refusals.pop(0) if self.refusals else None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dibs.errors import Invalid
-from dibs.github import intake, payload, policy
+from dibs.github import intake, payload, policy_file
 from dibs.github.policy import DEFAULT_RULES, Policy
 from tests.github.payloads import issue, pull, run
 
@@ -50,11 +50,11 @@ add_labels = ["nightly"]
 
 def read(folder: Path, text: str) -> Policy:
     (folder / "dibs.toml").write_text(text)
-    return policy.load(str(folder))
+    return policy_file.load(str(folder))
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
-    assert policy.load(str(tmp_path)) == Policy()
+    assert policy_file.load(str(tmp_path)) == Policy()
     assert read(tmp_path, "[board]\n") == Policy()
 
 
@@ -79,6 +79,15 @@ def test_a_whole_table_is_read(tmp_path: Path) -> None:
     assert urgent is not None
     assert found.priority(urgent, DEFAULT_RULES[2]) == (10, "p1")
     assert found.project(urgent, DEFAULT_RULES[2]) == "acme"
+
+
+def test_what_may_be_written_is_read_and_is_nothing_without_a_table(tmp_path: Path) -> None:
+    assert not Policy().out.is_about("acme/shop")
+    assert not read(tmp_path, '[github.out]\nrepositories = ["acme/*"]\n').out.is_about("acme/shop")
+    text = '[github.out]\nstatus = true\nrepositories = "Acme/*"\n[github.out.assign]\n"coder-*" = "Octocat"\n'
+    found = read(tmp_path, text).out
+    assert (found.is_about("acme/shop"), found.is_about("other/shop")) == (True, False)
+    assert (found.login("coder-7"), found.login("reviewer")) == ("Octocat", None)
 
 
 def test_the_defaults_can_be_switched_off(tmp_path: Path) -> None:
@@ -121,6 +130,12 @@ def test_the_defaults_can_be_switched_off(tmp_path: Path) -> None:
         ('[[github.rules]]\ndo = "make"\ntype = "x"\ncomplete = "green"\n', 4, "'green' is not known"),
         ('[[github.rules]]\ndo = "ignore"\nlinked = 1\n', 3, "true or false"),
         ("[github]\nrules = 5\n", 2, "must be tables"),
+        ("[github.out]\ncomments = true\n", 2, "no setting 'comments'; choose comment"),
+        ('[github.out]\nlabel = "x"\ncomment = "yes"\n', 3, "true or false"),
+        ('[github.out]\nlabel = ""\n', 2, "the name of a label"),
+        ('[github.out]\nassign = {coder = "not a login"}\n', 2, "coder needs a login"),
+        ('[github.out]\nassign = "octocat"\n', 2, "a table of agents and logins"),
+        ("[github]\nout = true\n", 2, "must be a table"),
         ("[github]\nrules = [5]\n", 2, "must be tables"),
     ],
 )

@@ -11,19 +11,23 @@ from dibs.cli.items import open_input
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.github import checks, follow, issue_list, payload, policy
+from dibs.github import checks, follow, issue_list, payload, policy, policy_file
 from dibs.github.apply import converge, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.github.apply import Outcome
     from dibs.github.decide import Step
+    from dibs.github.out import Wrote
     from dibs.github.watch import Round, Watcher
 
 EVERY_SECONDS = 60.0
 EVERY_SECONDS_MIN = 1.0
+#: Changes of the board within this time are written to GitHub together.
+COALESCE_SECONDS = 1.0
 FILE_BYTES_MAX = 500_000_000
 #: How a verb is told to people.
 DID = {"add": "added", "edit": "updated", "cancel": "cancelled", "finish": "done", "approve": "approved"}
@@ -47,7 +51,7 @@ def github_watch(cli: Cli) -> None:
     every = EVERY_SECONDS if cli.args.every is None else cli.args.every
     if every < EVERY_SECONDS_MIN:
         raise Invalid(f"--every must be {EVERY_SECONDS_MIN:g}s or more", field="every")
-    rules, token = policy.load("."), find_token()
+    rules, token = policy_file.load("."), find_token()
     if token is None:
         cli.notice(f"no token: GitHub allows 60 requests an hour; set {ENV_TOKEN}, or type: gh auth login")
     watcher = Watcher(cli.board, Api(token), repository, rules)
@@ -63,21 +67,42 @@ def github_watch(cli: Cli) -> None:
 
 
 def _watch(cli: Cli, watcher: Watcher, every: float) -> None:
-    is_away = False
-    while True:
-        pause = every
+    """Look at GitHub again and again. In between, write there what changes on the board, if the policy says so."""
+    watch = cli.board.watch(sweeps=True) if watcher.writes else None
+    look_at, is_away = 0.0, False
+    try:
+        while True:
+            try:
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + every
+                    _print_round(cli, watcher.look(), quiet=True)
+                else:
+                    _print_written(cli, watcher.show())
+                is_away = False
+            except StoreUnusable:
+                raise
+            except StoreUnavailable as error:
+                look_at = time.monotonic() + max(every, float(error.facts.get("retry_after_seconds") or 0))
+                if not is_away:
+                    cli.notice(f"{error.message}; trying again")
+                is_away = True
+            sys.stdout.flush()
+            _pause(look_at, None if is_away or watch is None else watch.wait)
+    finally:
+        if watch is not None:
+            watch.close()
+
+
+def _pause(until: float, wait_for_change: Callable[[float], bool] | None) -> None:
+    """Wait, at most until the board changes if that can be waited for."""
+    if wait_for_change is not None:
+        time.sleep(min(COALESCE_SECONDS, max(0.0, until - time.monotonic())))
         try:
-            _print_round(cli, watcher.look(), quiet=True)
-            is_away = False
-        except StoreUnusable:
-            raise
-        except StoreUnavailable as error:
-            pause = max(every, float(error.facts.get("retry_after_seconds") or 0))
-            if not is_away:
-                cli.notice(f"{error.message}; trying again")
-            is_away = True
-        sys.stdout.flush()
-        time.sleep(pause)
+            wait_for_change(max(0.0, until - time.monotonic()))
+            return
+        except StoreUnavailable:
+            pass
+    time.sleep(max(0.0, until - time.monotonic()))
 
 
 def _print_round(cli: Cli, found: Round, *, quiet: bool) -> None:
@@ -86,12 +111,28 @@ def _print_round(cli: Cli, found: Round, *, quiet: bool) -> None:
             cli.notice(f"the token may not read the {name} of this repository")
     changed = [one for one in found.outcomes if one.did]
     if cli.json:
-        if changed or not quiet:
-            cli.print_json({"read": found.read, "changed": [_plain(one) for one in changed]})
+        _print_problems(cli, found.wrote)
+        if changed or found.wrote.written or not quiet:
+            plain = [_plain(one) for one in changed]
+            cli.print_json({"read": found.read, "changed": plain, "written": list(found.wrote.written)})
         return
     cli.print(*(_line(cli, one) for one in changed))
+    _print_written(cli, found.wrote)
     if not quiet:
         cli.print(f"read {number_of(found.read, 'change')}, {number_of(len(changed), 'item')} changed")
+
+
+def _print_written(cli: Cli, wrote: Wrote) -> None:
+    _print_problems(cli, wrote)
+    if cli.json and wrote.written:
+        cli.print_json({"read": 0, "changed": [], "written": list(wrote.written)})
+    elif wrote.written:
+        cli.print(*(f"{cli.paint('wrote', 'green')} {one}" for one in wrote.written))
+
+
+def _print_problems(cli: Cli, wrote: Wrote) -> None:
+    for problem in wrote.problems:
+        cli.notice(clean(problem))
 
 
 def github_test_options(parser: Parser) -> None:
@@ -105,7 +146,7 @@ def github_test(cli: Cli) -> None:
     known = tuple(dict.fromkeys((*payload.EVENTS, *checks.EVENTS)))
     if event not in known:
         raise UsageError(f"dibs follows {', '.join(known)}; {event!r} changes nothing", field="event")
-    rules = policy.load(".")
+    rules = policy_file.load(".")
     try:
         data = json.loads(_read(cli.args.file))
     except (ValueError, RecursionError) as error:
@@ -154,7 +195,7 @@ def _contract(cli: Cli, item: str, rules: policy.Policy) -> str:
 
 def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:
     """Bring the board up to date with a list of issues or pull requests."""
-    rules, facts = policy.load("."), issue_list.read(_read(path))
+    rules, facts = policy_file.load("."), issue_list.read(_read(path))
     outcomes: list[tuple[str, tuple[str, ...]]] = []
     for fact in facts:
         if dry_run:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: What the item remembers of its pull requests and their checks, the last of it as a line, and what completes the item.
 PULLS, CHECKS, SAID, COMPLETE = "pull_requests", "checks", "said", "complete"
+#: Where the payload's `external` has what dibs wrote to GitHub. Facts neither read nor change it.
+OUT = "out"
 #: The length of an instant, with which the version of an issue begins.
 INSTANT_LENGTH = len("2026-11-16T09:30:00Z")
 
@@ -46,6 +48,10 @@ class Decision(Value):
 
 def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[Item] = ()) -> Decision:
     """`dependents` are the items that are blocked by the item, if that is to end: see `frees`."""
+    if policy.out.label is not None:
+        # The label that dibs writes says nothing about the issue.
+        own = policy.out.label.casefold()
+        fact = fact.replace(labels=tuple(one for one in fact.labels if one.casefold() != own))
     rule = policy.rule(fact)
     if rule is None or rule.do == policies.IGNORE:
         return Decision(why="no rule is about it" if rule is None else f"{rule.name} ignores it")
@@ -79,8 +85,14 @@ def approval(fact: Fact, policy: Policy) -> str:
 
 def remembered(item: Item) -> dict[str, Any]:
     """What the item was last made from."""
+    found = external_of(item)
+    known = {name: value for name, value in found.items() if name != OUT}
+    return known if isinstance(known.get("version", ""), str) else {}
+
+
+def external_of(item: Item) -> dict[str, Any]:
     found = item.payload.get(EXTERNAL)
-    return found if isinstance(found, dict) and isinstance(found.get("version", ""), str) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
@@ -171,7 +183,7 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
         external, details = {**known, "note": note, "over": None}, {}
     else:
         changes |= text
-    payload = {**item.payload, **details, EXTERNAL: _without_none(external)}
+    payload = {**item.payload, **details, EXTERNAL: _kept(item, external)}
     return changes if not changes and _is_same(item.payload, payload) else {**changes, "payload": payload}
 
 
@@ -200,12 +212,12 @@ def _reprioritise(rule: Rule, item: Item, known: dict[str, Any]) -> list[Step]:
     """Once: a person may choose another priority afterwards."""
     if item.status in ENDED or known.get("priority") == rule.priority:
         return []
-    payload = {**item.payload, EXTERNAL: {**known, "priority": rule.priority}}
+    payload = {**item.payload, EXTERNAL: _kept(item, {**known, "priority": rule.priority})}
     return [_edit(item, priority=rule.priority, payload=payload)]
 
 
 def _remember(item: Item, known: dict[str, Any], external: dict[str, Any]) -> list[Step]:
-    payload = {**item.payload, EXTERNAL: _without_none(external)}
+    payload = {**item.payload, EXTERNAL: _kept(item, external)}
     return [] if _is_same(item.payload, payload) else [_edit(item, payload=payload)]
 
 
@@ -260,6 +272,11 @@ def _external(fact: Fact, priority: int | None = None, labels: Sequence[str] | N
     if labels is not None:
         found |= {"priority": priority, "labels": list(labels), "body": digest(fact.body)}
     return _without_none(found)
+
+
+def _kept(item: Item, found: dict[str, Any]) -> dict[str, Any]:
+    out = external_of(item).get(OUT)
+    return _without_none({**found, OUT: out})
 
 
 def _without_none(given: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import stat
 
 from dibs import config
 from dibs.errors import Invalid
-from dibs.github.policy import Policy, load
+from dibs.github.policy import Policy
+from dibs.github.policy_file import load
 
 SECRET_LENGTH_MIN = 16
 #: Each is tried for every delivery, also for one that nobody signed.

@@ -3,7 +3,8 @@
 A round reads three lists, newest changes only: issues, pull requests and workflow runs. Where it stopped is kept in the
 board, as the meta of a session `github:OWNER/NAME`, so that another watcher, or this one after a restart, continues.
 The place moves on only after everything before it is on the board. Several watchers at once do no harm: each of their
-facts is decided on the item as it is.
+facts is decided on the item as it is. If the policy says so, a watcher also writes to GitHub who is on what; the last
+event of the board that it has dealt with is kept in the same session.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dibs.errors import Forbidden, ItemNotFound, SessionNotFound
 from dibs.github import checks, follow, payload
 from dibs.github.apply import AGENT, Outcome, converge
 from dibs.github.decide import INSTANT_LENGTH, remembered
+from dibs.github.out import Outbound, Wrote
 from dibs.github.payload import PULL_REQUEST, Fact
 from dibs.model import ENDED, PENDING_APPROVAL, STATUSES
 from dibs.value import Value
@@ -40,6 +42,7 @@ class Round(Value):
     read: int
     outcomes: tuple[Outcome, ...]
     unreadable: tuple[str, ...] = ()
+    wrote: Wrote = Wrote()
 
 
 class Watcher:
@@ -47,7 +50,9 @@ class Watcher:
         self._board, self._api, self._policy = board, api, policy
         self._repository, self._path = repository, f"/repos/{repository}"
         self._session = payload.session_id("github", repository)
-        self._cursor = self._kept_cursor()
+        self._cursor, events = self._kept_cursor()
+        is_out = policy.out.is_about(repository)
+        self._out = Outbound(board, api.another(), repository, policy.out, events) if is_out else None
         self._unreadable: list[str] = []
         self._is_started = False
 
@@ -55,7 +60,7 @@ class Watcher:
         """One round."""
         self._unreadable = []
         outcomes: list[Outcome] = []
-        before = dict(self._cursor)
+        before = (dict(self._cursor), self._events)
         for name, read in ((ISSUES, self._issues), (PULLS, self._pulls), (RUNS, self._runs)):
             try:
                 for fact, newest in read():
@@ -66,13 +71,34 @@ class Watcher:
                 self._api.forget(self._path)
                 raise
         outcomes += self._followed_checks()
-        if self._cursor != before:
-            self._keep_cursor()
-        return Round(read=len(outcomes), outcomes=tuple(outcomes), unreadable=tuple(self._unreadable))
+        wrote = Wrote()
+        try:
+            if self._out is not None:
+                wrote = self._out.look(heads=True)
+        finally:
+            if (self._cursor, self._events) != before:
+                self._keep_cursor()
+        found = tuple(outcomes)
+        return Round(read=len(found), outcomes=found, unreadable=tuple(self._unreadable), wrote=wrote)
+
+    @property
+    def writes(self) -> bool:
+        """Whether changes of the board are written to GitHub."""
+        return self._out is not None
+
+    def show(self) -> Wrote:
+        """Write to GitHub what has changed on the board."""
+        return Wrote() if self._out is None else self._out.look(heads=False)
+
+    @property
+    def _events(self) -> int | None:
+        return None if self._out is None else self._out.cursor
 
     def close(self) -> None:
         """The ended session keeps the cursor."""
         self._api.close()
+        if self._out is not None:
+            self._out.close()
         try:
             if self._is_started:
                 self._board.end_session(self._session, reason="the watcher ended")
@@ -145,10 +171,10 @@ class Watcher:
         for number, fact in enumerate(facts, start=1):
             yield fact, reached if number == len(facts) else since
 
-    def _pages(self, name: str, path: str, **query: object) -> Iterator[list[dict[str, Any]]]:
+    def _pages(self, name: str, path: str, **query: str) -> Iterator[list[dict[str, Any]]]:
         """The pages; none if the token may not read them, as that of a repository without Actions."""
         try:
-            yield from self._api.pages(path, **query)
+            yield from self._api.pages(path, conditional=True, **query)
         except (Forbidden, ItemNotFound):
             if name == ISSUES:
                 raise
@@ -226,16 +252,20 @@ class Watcher:
 
     # The cursor
 
-    def _kept_cursor(self) -> dict[str, str]:
+    def _kept_cursor(self) -> tuple[dict[str, str], int | None]:
+        """The place in each list, and the last event of the board that was dealt with."""
         try:
             meta = self._board.find_session(self._session).meta
         except SessionNotFound:
-            return {}
-        kept = meta.get("cursor")
-        return {name: at for name, at in kept.items() if payload.instant(at)} if isinstance(kept, dict) else {}
+            return {}, None
+        kept, events = meta.get("cursor"), meta.get("events")
+        found = {name: at for name, at in kept.items() if payload.instant(at)} if isinstance(kept, dict) else {}
+        return found, events if isinstance(events, int) and 0 <= events <= check.TOKEN_MAX else None
 
     def _keep_cursor(self) -> None:
-        meta = {"cursor": self._cursor, "repository": self._repository}
+        meta: dict[str, Any] = {"cursor": self._cursor, "repository": self._repository}
+        if self._events is not None:
+            meta["events"] = self._events
         try:
             self._board.start_session(AGENT, id=self._session, kind="autonomous", meta=meta)
             self._is_started = True

@@ -15,7 +15,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from dibs.board import Board
@@ -146,7 +146,6 @@ def verify(
     named = [(commit, one) for commit in commits for one in commit.trailers]
     with board() as opened:
         runs = Runs(opened, (one for _, one in named))
-        lost = [(commit, one, how) for commit, one in named if runs.knows(one) and (how := runs.loss(one)) is not None]
     unread = {one for _, one in named if not runs.is_read(one)}
     unknown = sorted({str(one) for _, one in named if not runs.knows(one) and one not in unread})
     if runs.problem is not None:
@@ -154,16 +153,19 @@ def verify(
         if unread == claims:
             raise runs.problem
         problem = f"{len(unread)} of {len(claims)} claims were not read: {runs.problem.message}"
-    lost = _without_heirs(lost, commits, runs, revisions)
-    if lost and elsewhere:
+    refused = judge(commits, runs, lambda: git.parents(revisions))
+    if refused and elsewhere:
         everywhere = revisions.replace(included=(), options=elsewhere)
-        lost = _without_heirs(lost, git.commits(everywhere), runs, everywhere)
-    return Verdict(
-        claims=len(commits),
-        refused=tuple(_refused(*one) for one in lost),
-        unknown=tuple(unknown),
-        problem=problem,
-    )
+        refused = _without_heirs(refused, git.commits(everywhere), runs, lambda: git.parents(everywhere))
+    return Verdict(claims=len(commits), refused=tuple(refused), unknown=tuple(unknown), problem=problem)
+
+
+def judge(commits: Sequence[Commit], runs: Runs, parents: Callable[[], Iterable[Sequence[str]]]) -> list[Refused]:
+    """The commits that name a lost run on which no later run builds. `parents` has each commit with its parents, after
+    all commits that descend from it; it is called only if a later run may build on a lost one."""
+    named = [(commit, one) for commit in commits for one in commit.trailers if runs.knows(one)]
+    lost = [_refused(commit, one, how) for commit, one in named if (how := runs.loss(one)) is not None]
+    return _without_heirs(lost, commits, runs, parents)
 
 
 def _missing_history(revisions: Revisions) -> str | None:
@@ -172,16 +174,16 @@ def _missing_history(revisions: Revisions) -> str | None:
 
 
 def _without_heirs(
-    lost: list[tuple[Commit, Trailer, Loss]], commits: list[Commit], runs: Runs, revisions: Revisions
-) -> list[tuple[Commit, Trailer, Loss]]:
+    lost: list[Refused], commits: Sequence[Commit], runs: Runs, parents: Callable[[], Iterable[Sequence[str]]]
+) -> list[Refused]:
     """Those on which no later run builds.
 
     Each lost run is a bit. A commit that names a later run saves its ancestors for the earlier ones: the bits are
     handed on from every commit to its parents, in one walk through the history.
     """
     bits: dict[str, dict[int, int]] = {}
-    for number, one in enumerate(dict.fromkeys(one for _, one, _ in lost)):
-        bits.setdefault(one.item, {})[one.token] = 1 << number
+    for number, (item, token) in enumerate(dict.fromkeys((one.item, one.token) for one in lost)):
+        bits.setdefault(item, {})[token] = 1 << number
     saving: dict[str, int] = {}
     for commit in commits:
         for heir in commit.trailers:
@@ -190,16 +192,16 @@ def _without_heirs(
                     saving[commit.sha] = saving.get(commit.sha, 0) | bit
     if not saving:
         return lost
-    wanted = {commit.sha for commit, _, _ in lost}
+    wanted = {one.commit for one in lost}
     saved: dict[str, int] = {}
-    for sha, *parents in git.parents(revisions):
+    for sha, *before in parents():
         found = saving.pop(sha, 0)
         if sha in wanted:
             saved[sha] = found
         if found:
-            for parent in parents:
+            for parent in before:
                 saving[parent] = saving.get(parent, 0) | found
-    return [row for row in lost if not saved.get(row[0].sha, 0) & bits[row[1].item][row[1].token]]
+    return [one for one in lost if not saved.get(one.commit, 0) & bits[one.item][one.token]]
 
 
 def _refused(commit: Commit, one: Trailer, how: Loss) -> Refused:
