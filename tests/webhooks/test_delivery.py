@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,28 +183,6 @@ def test_a_redirect_is_not_followed(board: Board, receiver: Receiver) -> None:
         assert elsewhere.messages == []
 
 
-def test_a_receiver_that_hangs_or_drips_ends_at_the_deadline() -> None:
-    for reply in (b"", b"HTTP/1.1 200"):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            done = threading.Event()
-
-            def drip(server: socket.socket = server, reply: bytes = reply, done: threading.Event = done) -> None:
-                with server.accept()[0] as connection:
-                    while not done.wait(0.02):
-                        try:
-                            connection.sendall(reply[:1])
-                        except OSError:
-                            return
-
-            thread = threading.Thread(target=drip)
-            thread.start()
-            url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-            outcome = sending.post(url, b"{}", {}, allow_private=True, seconds=0.3)
-            done.set()
-            thread.join()
-        assert outcome.failure == "no answer within 0.3s"
-
-
 def test_a_long_answer_is_neither_read_nor_kept(board: Board, receiver: Receiver) -> None:
     hook(board, receiver)
     board.add("one", id="one")
@@ -231,25 +207,6 @@ def test_of_two_deliverers_one_sends(board: Board, receiver: Receiver) -> None:
     assert deliver(board)
     assert seen == [True, False], "the other one has to wait"
     assert len(receiver.messages) == 1
-
-
-def test_a_deliverer_that_lost_its_lease_moves_no_cursor(board: Board, receiver: Receiver) -> None:
-    id = hook(board, receiver).id
-    board.add("one", id="one")
-    event = board.events(newest=True, limit=1)[-1]
-    before = now(board)
-    late = board.store.take_webhook(id, deliverer="late", seconds=0.001)
-    assert late is not None
-    assert not late.wait_seconds
-    while (taken := board.store.take_webhook(id, deliverer="other", seconds=60)) and taken.wait_seconds:
-        pass
-    asked = {"deliverer": "late", "after": before.cursor, "cursor": event.id, "seconds": 0.0}
-    assert board.store.advance_webhook(id, **asked) is None  # type: ignore[arg-type]
-    assert now(board) == before
-    assert board.store.advance_webhook(id, **asked | {"deliverer": "other", "after": 10**6}) is None  # type: ignore[arg-type]
-    moved = board.store.advance_webhook(id, **asked | {"deliverer": "other"})  # type: ignore[arg-type]
-    assert moved is not None
-    assert moved.cursor == event.id
 
 
 @pytest.mark.parametrize(("when", "point", "number"), KILLED_AT)

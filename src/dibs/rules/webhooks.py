@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: Every kind of event. `claimable` is the one that follows whatever made an item ready.
 EVENT_KINDS = (
     *("added", "edited", "claimable", "offered", "offer_lapsed", "unblocked", "due", "claimed", "progress", "released"),
-    *("forgotten", "force_released", "expired", "owner_died", "done", "failed", "submitted", "approved", "sent_back"),
-    *("rejected", "parked", "unparked", "retried", "cancelled", "restored", "annotated", "found"),
+    *("forgotten", "handed", "force_released", "expired", "owner_died", "done", "failed", "submitted", "approved"),
+    *("sent_back", "rejected", "parked", "unparked", "retried", "cancelled", "restored", "annotated", "found"),
 )
 #: What a webhook can be about: a kind of event, or `pending_approval`, every event that lets an item wait for approval.
 KINDS = (*EVENT_KINDS, PENDING_APPROVAL)
@@ -101,6 +101,16 @@ def enabled(webhook: Webhook, event_floor: int) -> Webhook:
     """The webhook, enabled. A disabled webhook keeps no event from being pruned: those up to the floor are skipped."""
     fresh = webhook.replace(disabled_at=None, disabled_reason=None, attempts=0, failing_at=None, retry_at=None)
     return fresh.replace(cursor=max(webhook.cursor, event_floor))
+
+
+def replaced(webhook: Webhook, given: int, last: int) -> Webhook:
+    """The webhook after all events of the board were replaced by those of a backup, or of another board.
+
+    `given` is the highest number that the board gave an event before, `last` that of the last event that it has now. An
+    earlier state of this board has nothing beyond `given`: what the webhook had not passed is still ahead of it.
+    Otherwise they are events of another history, and none of them is sent.
+    """
+    return webhook.replace(cursor=last if last > given else min(webhook.cursor, last))
 
 
 def unknown(webhook: str) -> Invalid:
