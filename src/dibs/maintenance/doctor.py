@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
+    from dibs.model.webhooks import Webhook
 
 SWEEP = "dibs sweep"
 RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
+#: How long a webhook may stand still beyond the time in which it gives an event up: then nobody delivers.
+STALLED_SECONDS = 3600.0
 #: The kinds of event that may raise an item's token.
 TOKEN_EVENTS = frozenset({"added", "claimed", "restored", "found"})
 
@@ -55,7 +58,12 @@ def examine(board: Board) -> Iterator[Finding]:
     if not damaged:
         # The clock is read before the snapshot: what is overdue at this instant is overdue in the snapshot as well.
         now = int(time.time() * 1000)
-        yield from Examination(now).of(board.export())
+        # So are the cursors: none of them is after the last event of the snapshot.
+        webhooks = board.webhooks()
+        examination = Examination(now)
+        yield from examination.of(board.export())
+        for webhook in webhooks:
+            yield from _check_webhook(board, webhook, examination)
 
 
 class Examination:
@@ -63,7 +71,7 @@ class Examination:
 
     def __init__(self, now: int) -> None:
         self.now = now
-        self.token_floor = 0
+        self.token_floor = self.event_floor = self.last_event = 0
         self.sessions: dict[str, Session] = {}
         self.items: dict[str, Item] = {}
         self.claims: dict[str, Claim] = {}
@@ -83,6 +91,7 @@ class Examination:
             match kind:
                 case "board":
                     self.token_floor = value["token_floor"]
+                    self.event_floor = self.last_event = value["event_floor"]
                 case "session":
                     session = wire.decode(Session, value)
                     self.sessions[session.id] = session
@@ -140,6 +149,7 @@ class Examination:
         self.run_tokens.setdefault(run.item, []).append(run.token)
 
     def _add_event(self, event: Event) -> Iterator[Finding]:
+        self.last_event = max(self.last_event, event.id)
         if event.kind in ("added", "restored") and event.token > self.token_floor:
             what = f"{event.item} was given token {event.token} at event {event.id}, above the floor {self.token_floor}"
             yield Finding(item=event.item, what=what, advice=RAISE_TOKENS)
@@ -313,6 +323,25 @@ class Examination:
 
     def _lives(self, session: str) -> bool:
         return session in self.sessions and self.sessions[session].ended_at is None
+
+
+def _check_webhook(board: Board, webhook: Webhook, found: Examination) -> Iterator[Finding]:
+    name, remove, last = f"webhook {webhook.id}", f"dibs webhook remove {webhook.id}", found.last_event
+    if webhook.cursor > last:
+        what = f"{name} is at event {webhook.cursor}, after the last one, {last}: it would skip events"
+        yield Finding(item=None, what=what, advice=f"{remove}, and add it again")
+    if webhook.dead:
+        what = f"{name} has given up {webhook.dead} events"
+        yield Finding(item=None, what=what, advice=f"dibs webhook dead {webhook.id} shows them", late=True)
+    if webhook.disabled_at is not None:
+        what = f"{name} is disabled: {webhook.disabled_reason}"
+        yield Finding(item=None, what=what, advice=f"dibs webhook resume {webhook.id}, or {remove}", late=True)
+    elif webhook.cursor < last:
+        ahead = board.events(after=max(webhook.cursor, found.event_floor), limit=1)
+        if ahead and ahead[0].at < found.now - (webhook.give_up_seconds + STALLED_SECONDS) * 1000:
+            what = f"nobody delivers to {name}: it is at event {webhook.cursor}, and nothing after that is pruned"
+            advice = f"dibs serve or dibs deliver sends; dibs webhook pause {webhook.id} lets events be pruned"
+            yield Finding(item=None, what=what, advice=advice, late=True)
 
 
 def _check_store(board: Board) -> Iterator[Finding]:
