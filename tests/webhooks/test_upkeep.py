@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from dibs.board import Board
-from dibs.maintenance import doctor
+from dibs.maintenance import doctor, webhook_check
 from tests.webhooks.receiver import Receiver
 from tests.webhooks.test_delivery import deliver, hook, now
 
@@ -22,7 +22,7 @@ def test_doctor_says_that_nobody_delivers(board: Board, receiver: Receiver, monk
     stalled = hook(board, receiver, give_up_seconds=1)
     board.add("one", id="one")
     assert found(board) == []
-    monkeypatch.setattr(doctor, "STALLED_SECONDS", -60.0)  # as if the event were a minute older
+    monkeypatch.setattr(webhook_check, "STALLED_SECONDS", -60.0)  # as if the event were a minute older
     ((what, late),) = found(board)
     assert late, "the board is sound"
     assert what == f"nobody delivers to webhook {stalled.id}: it is at event 0, and nothing after that is pruned"

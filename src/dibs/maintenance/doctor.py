@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from dibs.errors import StoreUnusable
+from dibs.maintenance import webhook_check
 from dibs.model import DONE, ENDED, IN_PROGRESS, READY, Claim, Event, Item, Run, Session, SoftClaim, Ticket
 from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
@@ -25,14 +26,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
-    from dibs.model.webhooks import Webhook
 
 SWEEP = "dibs sweep"
 RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
-#: How long a webhook may stand still beyond the time in which it gives an event up: then nobody delivers.
-STALLED_SECONDS = 3600.0
 #: The kinds of event that may raise an item's token.
 TOKEN_EVENTS = frozenset({"added", "claimed", "restored", "found"})
 
@@ -62,8 +60,9 @@ def examine(board: Board) -> Iterator[Finding]:
         webhooks = board.webhooks()
         examination = Examination(now)
         yield from examination.of(board.export())
-        for webhook in webhooks:
-            yield from _check_webhook(board, webhook, examination)
+        floor, last = examination.event_floor, examination.last_event
+        for what, advice, late in webhook_check.examine(board, webhooks, event_floor=floor, last_event=last, now=now):
+            yield Finding(item=None, what=what, advice=advice, late=late)
 
 
 class Examination:
@@ -323,25 +322,6 @@ class Examination:
 
     def _lives(self, session: str) -> bool:
         return session in self.sessions and self.sessions[session].ended_at is None
-
-
-def _check_webhook(board: Board, webhook: Webhook, found: Examination) -> Iterator[Finding]:
-    name, remove, last = f"webhook {webhook.id}", f"dibs webhook remove {webhook.id}", found.last_event
-    if webhook.cursor > last:
-        what = f"{name} is at event {webhook.cursor}, after the last one, {last}: it would skip events"
-        yield Finding(item=None, what=what, advice=f"{remove}, and add it again")
-    if webhook.dead:
-        what = f"{name} has given up {webhook.dead} events"
-        yield Finding(item=None, what=what, advice=f"dibs webhook dead {webhook.id} shows them", late=True)
-    if webhook.disabled_at is not None:
-        what = f"{name} is disabled: {webhook.disabled_reason}"
-        yield Finding(item=None, what=what, advice=f"dibs webhook resume {webhook.id}, or {remove}", late=True)
-    elif webhook.cursor < last:
-        ahead = board.events(after=max(webhook.cursor, found.event_floor), limit=1)
-        if ahead and ahead[0].at < found.now - (webhook.give_up_seconds + STALLED_SECONDS) * 1000:
-            what = f"nobody delivers to {name}: it is at event {webhook.cursor}, and nothing after that is pruned"
-            advice = f"dibs serve or dibs deliver sends; dibs webhook pause {webhook.id} lets events be pruned"
-            yield Finding(item=None, what=what, advice=advice, late=True)
 
 
 def _check_store(board: Board) -> Iterator[Finding]:
