@@ -329,7 +329,8 @@ def test_a_token_that_no_header_can_have_is_refused_and_not_shown(monkeypatch: p
         assert TOKEN not in str(refusal.value)
 
 
-def test_an_old_cursor_leaves_nothing_behind(github: GitHub, api: FakeApi) -> None:
+def test_an_old_cursor_leaves_nothing_behind(github: GitHub, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dibs.github.api.ETAGS_MAX", 3)
     watching = watcher(github, api)
     for second in range(5):
         api.put_issue(12, updated_at=at(second))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hmac
 import json
+import ssl
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,7 +19,7 @@ class Message:
     def __init__(self, headers: dict[str, str], body: bytes) -> None:
         self.id, self.timestamp = headers["webhook-id"], headers["webhook-timestamp"]
         self.signatures = headers["webhook-signature"].split(" ")
-        self.body = body
+        self.headers, self.body = headers, body
 
     @property
     def data(self) -> Any:
@@ -61,7 +62,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving(host: str = "127.0.0.1", port: int = 0) -> Iterator[Receiver]:
+def receiving(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
@@ -71,12 +72,15 @@ def receiving(host: str = "127.0.0.1", port: int = 0) -> Iterator[Receiver]:
             for name, value in more.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(text)
+            with suppress(ConnectionError):  # dibs reads no more of an answer than it needs
+                self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
             pass
 
     server = ThreadingHTTPServer((host, port), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     receiver = Receiver(server.server_port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

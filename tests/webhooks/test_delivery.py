@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dibs.board import Board, connect
+from dibs.board import Board
+from dibs.cli import event_lines
 from dibs.errors import Invalid
 from dibs.model.webhooks import Webhook
+from dibs.rules import webhooks as rules
 from dibs.webhooks import deliverer, sending
 from dibs.webhooks.deliverer import Deliverer
-from tests.kit import sqlite
 from tests.webhooks.receiver import Receiver, receiving
 
 if TYPE_CHECKING:
@@ -29,30 +26,6 @@ KILLED_AT = [
     for when in ("before", "after")
     for point, number in (("take_webhook", 1), ("post", 1), ("post", 2), ("advance_webhook", 1), ("advance_webhook", 2))
 ]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return str(tmp_path / "board.db")
-
-
-@pytest.fixture
-def board(store: str) -> Iterator[Board]:
-    with connect(store, create=True, folder=str(Path(store).parent)) as found:
-        yield found
-
-
-@pytest.fixture
-def clock(tmp_path: Path) -> Iterator[tuple[Board, Clock]]:
-    with sqlite.harness(tmp_path) as harness:
-        harness.clock.freeze()
-        yield harness.board(), harness.clock
 
 
 def hook(board: Board, receiver: Receiver, *kinds: str, **more: object) -> Webhook:
@@ -81,6 +54,22 @@ def test_a_message_is_signed_by_the_specification_and_has_event_and_item(board: 
     assert len(receiver.messages) == 1, "the cursor has moved"
 
 
+def test_the_library_of_standard_webhooks_verifies_a_message_after_a_rotation(board: Board, receiver: Receiver) -> None:
+    library = pytest.importorskip("standardwebhooks", reason="the library standardwebhooks is not installed")
+    old = board.add_webhook(receiver.url, kinds=["claimable"], allow_private=True)
+    new = old.secret[:-4] + "AAA="
+    board.change_webhook(old.webhook.id, secret=new)
+    board.add("ünï ☂", id="umbrella")
+    assert deliver(board)
+    (message,) = receiver.messages
+    for secret in (old.secret, new):
+        verified = library.Webhook(secret).verify(message.body, message.headers)
+        assert verified["data"]["item"]["title"] == "ünï ☂"
+        for body, headers in ((message.body + b" ", {}), (message.body, {"webhook-timestamp": "1700000000"})):
+            with pytest.raises(library.WebhookVerificationError):
+                library.Webhook(secret).verify(body, {**message.headers, **headers})
+
+
 def test_after_a_rotation_both_secrets_sign_for_a_day(clock: tuple[Board, Clock], receiver: Receiver) -> None:
     board, time = clock
     made = board.add_webhook(receiver.url, kinds=["claimable"], allow_private=True)
@@ -107,14 +96,19 @@ def test_only_its_kinds_and_projects_are_sent(board: Board, receiver: Receiver) 
     assert told == [("pending_approval", "waits"), ("parked", "ready")]
 
 
+def test_a_webhook_can_be_about_every_kind_of_event() -> None:
+    assert set(rules.EVENT_KINDS) == set(event_lines.KINDS)
+
+
 def test_slack_is_told_a_text_in_which_nothing_is_a_mention(board: Board, receiver: Receiver) -> None:
     hook(board, receiver, format="slack")
-    board.add("<!channel> & <https://evil.example|x>", id="hostile")
+    board.add("<!channel> & <https://evil.example|x> @everyone @channel https://evil.example", id="hostile")
     assert deliver(board)
     (message,) = receiver.messages
     assert message.data.keys() == {"text"}
     assert "&lt;!channel&gt; &amp;" in message.data["text"]
-    assert "<" not in message.data["text"]
+    for sign in ("<", "@everyone", "@channel", "://"):
+        assert sign not in message.data["text"], sign
 
 
 def test_a_failure_stops_the_cursor_until_the_retry(clock: tuple[Board, Clock], receiver: Receiver) -> None:
@@ -185,28 +179,6 @@ def test_a_redirect_is_not_followed(board: Board, receiver: Receiver) -> None:
         assert elsewhere.messages == []
 
 
-def test_a_receiver_that_hangs_or_drips_ends_at_the_deadline() -> None:
-    for reply in (b"", b"HTTP/1.1 200"):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            done = threading.Event()
-
-            def drip(server: socket.socket = server, reply: bytes = reply, done: threading.Event = done) -> None:
-                with server.accept()[0] as connection:
-                    while not done.wait(0.02):
-                        try:
-                            connection.sendall(reply[:1])
-                        except OSError:
-                            return
-
-            thread = threading.Thread(target=drip)
-            thread.start()
-            url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-            outcome = sending.post(url, b"{}", {}, allow_private=True, seconds=0.3)
-            done.set()
-            thread.join()
-        assert outcome.failure == "no answer within 0.3s"
-
-
 def test_a_long_answer_is_neither_read_nor_kept(board: Board, receiver: Receiver) -> None:
     hook(board, receiver)
     board.add("one", id="one")
@@ -231,25 +203,6 @@ def test_of_two_deliverers_one_sends(board: Board, receiver: Receiver) -> None:
     assert deliver(board)
     assert seen == [True, False], "the other one has to wait"
     assert len(receiver.messages) == 1
-
-
-def test_a_deliverer_that_lost_its_lease_moves_no_cursor(board: Board, receiver: Receiver) -> None:
-    id = hook(board, receiver).id
-    board.add("one", id="one")
-    event = board.events(newest=True, limit=1)[-1]
-    before = now(board)
-    late = board.store.take_webhook(id, deliverer="late", seconds=0.001)
-    assert late is not None
-    assert not late.wait_seconds
-    while (taken := board.store.take_webhook(id, deliverer="other", seconds=60)) and taken.wait_seconds:
-        pass
-    asked = {"deliverer": "late", "after": before.cursor, "cursor": event.id, "seconds": 0.0}
-    assert board.store.advance_webhook(id, **asked) is None  # type: ignore[arg-type]
-    assert now(board) == before
-    assert board.store.advance_webhook(id, **asked | {"deliverer": "other", "after": 10**6}) is None  # type: ignore[arg-type]
-    moved = board.store.advance_webhook(id, **asked | {"deliverer": "other"})  # type: ignore[arg-type]
-    assert moved is not None
-    assert moved.cursor == event.id
 
 
 @pytest.mark.parametrize(("when", "point", "number"), KILLED_AT)

@@ -46,7 +46,18 @@ def prune(cli: Cli) -> int:
     pruned = cli.board.prune(older_than_seconds=args.older_than)
     deleted = f"{number_of(pruned.items, 'item')} that ended over {age} ago, {number_of(pruned.events, 'event')}"
     cli.reply(pruned, f"{cli.paint('deleted', 'green')} {deleted}")
+    _note_kept(cli, args.older_than, pruned.event_floor)
     return 0
+
+
+def _note_kept(cli: Cli, older_than_seconds: float, event_floor: int) -> None:
+    """Say which webhook kept events from being deleted, if one did."""
+    enabled = [webhook for webhook in cli.board.webhooks() if webhook.disabled_at is None]
+    if enabled:
+        last = min(enabled, key=lambda webhook: webhook.cursor)
+        ahead = cli.board.events(after=max(last.cursor, event_floor), limit=1)
+        if ahead and ahead[0].at < now_ms() - older_than_seconds * 1000:
+            cli.notice(f"items with events after {last.cursor} stay until they were sent to the webhook {last.id}")
 
 
 def _count_ended(cli: Cli, older_than_seconds: float) -> str:

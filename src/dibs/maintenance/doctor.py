@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from dibs.errors import StoreUnusable
+from dibs.maintenance import webhook_check
 from dibs.model import DONE, ENDED, IN_PROGRESS, READY, Claim, Event, Item, Run, Session, SoftClaim, Ticket
 from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
@@ -55,7 +56,13 @@ def examine(board: Board) -> Iterator[Finding]:
     if not damaged:
         # The clock is read before the snapshot: what is overdue at this instant is overdue in the snapshot as well.
         now = int(time.time() * 1000)
-        yield from Examination(now).of(board.export())
+        # So are the cursors: none of them is after the last event of the snapshot.
+        webhooks = board.webhooks()
+        examination = Examination(now)
+        yield from examination.of(board.export())
+        floor, last = examination.event_floor, examination.last_event
+        for what, advice, late in webhook_check.examine(board, webhooks, event_floor=floor, last_event=last, now=now):
+            yield Finding(item=None, what=what, advice=advice, late=late)
 
 
 class Examination:
@@ -63,7 +70,7 @@ class Examination:
 
     def __init__(self, now: int) -> None:
         self.now = now
-        self.token_floor = 0
+        self.token_floor = self.event_floor = self.last_event = 0
         self.sessions: dict[str, Session] = {}
         self.items: dict[str, Item] = {}
         self.claims: dict[str, Claim] = {}
@@ -83,6 +90,7 @@ class Examination:
             match kind:
                 case "board":
                     self.token_floor = value["token_floor"]
+                    self.event_floor = self.last_event = value["event_floor"]
                 case "session":
                     session = wire.decode(Session, value)
                     self.sessions[session.id] = session
@@ -140,6 +148,7 @@ class Examination:
         self.run_tokens.setdefault(run.item, []).append(run.token)
 
     def _add_event(self, event: Event) -> Iterator[Finding]:
+        self.last_event = max(self.last_event, event.id)
         if event.kind in ("added", "restored") and event.token > self.token_floor:
             what = f"{event.item} was given token {event.token} at event {event.id}, above the floor {self.token_floor}"
             yield Finding(item=event.item, what=what, advice=RAISE_TOKENS)

@@ -103,6 +103,16 @@ def enabled(webhook: Webhook, event_floor: int) -> Webhook:
     return fresh.replace(cursor=max(webhook.cursor, event_floor))
 
 
+def replaced(webhook: Webhook, given: int, last: int) -> Webhook:
+    """The webhook after all events of the board were replaced by those of a backup, or of another board.
+
+    `given` is the highest number that the board gave an event before, `last` that of the last event that it has now. An
+    earlier state of this board has nothing beyond `given`: what the webhook had not passed is still ahead of it.
+    Otherwise they are events of another history, and none of them is sent.
+    """
+    return webhook.replace(cursor=last if last > given else min(webhook.cursor, last))
+
+
 def unknown(webhook: str) -> Invalid:
     return Invalid(f"there is no webhook {webhook}; dibs webhook list shows all", field="webhook", webhook=webhook)
 

@@ -39,14 +39,16 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 60.0
 RETRY_SECONDS = 2.0
 RETRY_SECONDS_MAX = 600.0
-#: How many webhooks are sent to at once, and how many messages a thread sends before others have their turn.
+#: How many webhooks are sent to at once, and how many messages and for how long, before others have their turn.
 THREADS_MAX = 8
 TURN_EVENTS = 100
+TURN_SECONDS = 5.0
 READ_EVENTS = 500
 READ_BYTES = 1_000_000
-#: Events that no message is sent for are passed over in memory. The cursor follows after so many, so that they can be
-#: pruned, and a restarted deliverer does not read them again.
+#: Events that no message is sent for are passed over in memory. The cursor follows after so many, or after a while, so
+#: that they can be pruned, and a restarted deliverer does not read them again.
 PASSED_MAX = 1000
+PASSED_SECONDS = 60.0
 #: The shortest time between two looks at the webhooks, and the longest: without any webhook, and with some.
 LOOK_SECONDS = 0.1
 IDLE_SECONDS = 2.0
@@ -64,12 +66,16 @@ class Line:
         #: The last event that was looked at.
         self.position = webhook.cursor
         self.not_before = self.served_at = 0.0
+        #: When the cursor in the board was last moved.
+        self.moved_at = monotonic()
         #: Until when this process has the lease, by its own clock, and what it was given with it.
         self.leased_until = 0.0
         self.taken: Taken | None = None
         self.thread: threading.Thread | None = None
 
     def update(self, webhook: Webhook) -> None:
+        if webhook.retry_at != self.webhook.retry_at:
+            self.not_before = 0.0  # a person, or another process, has changed when the next attempt is due
         self.webhook = webhook
         self.position = max(self.position, webhook.cursor)
 
@@ -100,12 +106,16 @@ class Deliverer:
         """Deliver what can be delivered now; whether nothing is left."""
         while True:
             before = {id: line.position for id, line in self._lines.items()}
-            self._look()
+            self._look(rules.WEBHOOKS_MAX)
             for line in self._lines.values():
                 if line.thread is not None:
                     line.thread.join()
             if before == {id: line.position for id, line in self._lines.items()}:
-                return not any(line.not_before > monotonic() for line in self._lines.values())
+                break
+        for line in self._lines.values():
+            if line.position > line.webhook.cursor:
+                self._record_passed(line)
+        return not any(line.not_before > monotonic() for line in self._lines.values())
 
     def stop(self) -> None:
         self._stopping.set()
@@ -116,7 +126,7 @@ class Deliverer:
 
     def _look_safely(self) -> float:
         try:
-            return self._look()
+            return self._look(THREADS_MAX)
         except StoreUnavailable:
             return LOOK_SECONDS_MAX
         except Exception:
@@ -124,7 +134,7 @@ class Deliverer:
             logging.exception("looking at the webhooks failed; retrying")
             return LOOK_SECONDS_MAX
 
-    def _look(self) -> float:
+    def _look(self, threads_max: int) -> float:
         """Start a thread for each webhook that may have something to send; the seconds until the next look."""
         found = {webhook.id: webhook for webhook in self._store.webhooks() if webhook.disabled_at is None}
         for id in self._lines.keys() - found.keys():
@@ -140,7 +150,7 @@ class Deliverer:
             line.update(webhook)
             if line.not_before > now:
                 pause = min(pause, line.not_before - now)
-            elif busy < THREADS_MAX:
+            elif busy < threads_max:
                 busy += 1
                 line.thread = threading.Thread(target=self._serve_safely, args=(line,), name="webhook", daemon=True)
                 line.served_at = now
@@ -163,19 +173,33 @@ class Deliverer:
             line.not_before = monotonic() + LOOK_SECONDS_MAX
 
     def _serve(self, line: Line) -> None:
-        """Send what the webhook is about, until the feed ends, an attempt fails, or it is another's turn."""
-        sent, more = 0, True
-        while more and sent < TURN_EVENTS:
+        """Send what the webhook is about, for one turn. A lease that is left over is given up."""
+        self._send_events(line)
+        passed = line.position - line.webhook.cursor
+        is_due = passed >= PASSED_MAX or (passed > 0 and monotonic() - line.moved_at >= PASSED_SECONDS)
+        if is_due or line.taken is not None:
+            self._record_passed(line)
+
+    def _send_events(self, line: Line) -> None:
+        """Send events until the feed ends, an attempt fails, or the turn is over; at least one, if there is one."""
+        end, sent, more = monotonic() + TURN_SECONDS, 0, True
+        while more and not self._stopping.is_set():
             events, more = self._read(line)
-            wanted = [event for event in events if self._wants(line.webhook, event)][: TURN_EVENTS - sent]
-            sent += len(wanted)
+            wanted = [event for event in events if self._wants(line.webhook, event)]
             for event in wanted:
-                keeps_lease = event is not wanted[-1] or (more and sent < TURN_EVENTS)
-                if self._stopping.is_set() or not self._deliver(line, event, keeps_lease=keeps_lease):
+                is_over = sent and (sent >= TURN_EVENTS or monotonic() >= end)
+                if is_over or self._stopping.is_set():
                     return
-            if events and sent < TURN_EVENTS:
+                if not self._deliver(line, event, keeps_lease=more or event is not wanted[-1]):
+                    return
+                sent += 1
+            if events:
                 line.position = events[-1].id
-        if line.position - line.webhook.cursor >= PASSED_MAX and self._take(line) is not None:
+            more = more and monotonic() < end
+
+    def _record_passed(self, line: Line) -> None:
+        """Move the cursor of the board after the events that were passed over, and give up the lease."""
+        if self._take(line) is not None:
             self._advance(line, cursor=line.position)
 
     def _read(self, line: Line) -> tuple[tuple[Event, ...], bool]:
@@ -228,6 +252,7 @@ class Deliverer:
         begun = monotonic()
         taken = self._store.take_webhook(line.webhook.id, deliverer=self._name, seconds=LEASE_SECONDS)
         if taken is None or taken.wait_seconds:
+            line.taken = None
             line.not_before = begun + (LOOK_SECONDS_MAX if taken is None else taken.wait_seconds)
             return None
         line.taken, line.leased_until = taken, begun + LEASE_SECONDS
@@ -245,8 +270,9 @@ class Deliverer:
         if updated is None:
             line.taken, line.position = None, 0
             return None
-        line.webhook, line.position = updated, updated.cursor
-        line.taken = line.taken.replace(webhook=updated) if seconds else None
+        is_rotated = updated.rotated_at != line.taken.webhook.rotated_at
+        line.webhook, line.position, line.moved_at = updated, updated.cursor, monotonic()
+        line.taken = line.taken.replace(webhook=updated) if seconds and not is_rotated else None
         line.leased_until = begun + seconds
         return updated
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 TEST = "test"
 #: Slack cuts longer texts.
 SLACK_LENGTH_MAX = 3000
-#: What Slack would read as a link or a mention of everybody.
-_SLACK_SIGNS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+#: What Slack would read as a link or a mention. Other chats that take this format read a bare @ as a mention, so a
+#: character without a width stands after it.
+_SLACK_SIGNS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"})
 
 
 def id_of(webhook: Webhook, event: Event) -> str:
@@ -49,7 +50,7 @@ def _slack_text(kind: str, event: Event, item: Item | None) -> str:
 
 
 def _slack(text: str) -> str:
-    return " ".join(text.split()).translate(_SLACK_SIGNS)
+    return " ".join(text.split()).translate(_SLACK_SIGNS).replace("://", ":\u200b//")
 
 
 def _json(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""One POST to a receiver: a checked address, no redirect, a bounded answer, and one deadline for all of it."""
+"""One POST to a receiver: a checked address, no redirect, no proxy, a bounded answer, one deadline for all of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import socket
 import ssl
 from contextlib import suppress
+from functools import cache
 from http.client import HTTPException, HTTPResponse
 from time import monotonic
 from urllib.parse import urlsplit
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
     from dibs.webhooks.addresses import Resolve
 
-#: For the whole exchange: connecting, TLS, sending, and the answer.
+#: For the whole exchange: resolving, connecting, TLS, sending, and the answer.
 SEND_SECONDS = 15.0
-#: How much of an answer is read, and how much of it is shown.
+#: How much is received, of an answer with its headers; how much of the answer is read, and how much of it is shown.
+RECEIVED_BYTES_MAX = 65536
 ANSWER_BYTES_MAX = 4096
 ANSWER_SHOWN_MAX = 200
 GONE = 410
@@ -49,17 +51,18 @@ def post(
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    deadline = monotonic() + seconds
     try:
-        found = addresses.checked(host, port, allow_private=allow_private, resolve=resolve)
-        deadline = monotonic() + seconds
+        found = addresses.checked(host, port, allow_private=allow_private, seconds=seconds, resolve=resolve)
         with _connect(found, deadline) as plain, _secured(plain, host if is_tls else None, deadline) as connection:
+            connection.settimeout(_left(deadline))
             connection.sendall(_head(target, parts.netloc, headers, len(body)) + body)
             return _read(connection, deadline)
     except TimeoutError:
         return _failed(f"no answer within {seconds:g}s")
     except ssl.SSLError as error:
         return _failed(f"TLS failed: {getattr(error, 'verify_message', '') or error.reason or error}")
-    except (addresses.Refused, HTTPException, OSError, UnicodeError) as error:
+    except (addresses.Refused, HTTPException, OSError, ValueError) as error:
         return _failed(str(error) or type(error).__name__)
 
 
@@ -83,7 +86,13 @@ def _secured(plain: socket.socket, host: str | None, deadline: float) -> socket.
     if host is None:
         return plain
     plain.settimeout(_left(deadline))
-    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+    return _tls().wrap_socket(plain, server_hostname=host)
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: to read the certificates of the system takes longer than most messages, and no other thread runs."""
+    return ssl.create_default_context()
 
 
 def _head(target: str, host: str, headers: Mapping[str, str], length: int) -> bytes:
@@ -107,14 +116,15 @@ def _read(connection: socket.socket, deadline: float) -> Outcome:
     if 300 <= response.status < 400:
         return _failed(f"{line}: redirects are not followed")
     text = b""
-    with suppress(OSError, HTTPException):
+    with suppress(OSError, HTTPException, ValueError):
         text = response.read(ANSWER_BYTES_MAX)
     detail = text.decode("utf-8", "replace").strip().partition("\n")[0]
     return _failed(f"{line}: {detail}" if detail else line, gone=response.status == GONE)
 
 
 class _Bounded:
-    """What `HTTPResponse` reads from: every read ends at the deadline, however slowly the bytes come."""
+    """What `HTTPResponse` reads from: every read ends at the deadline, however slowly the bytes come, and the answer
+    ends at `RECEIVED_BYTES_MAX`, whatever length it claims."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection, self._deadline = connection, deadline
@@ -126,13 +136,16 @@ class _Bounded:
 class _Bytes(io.RawIOBase):
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection, self._deadline = connection, deadline
+        self._allowed = RECEIVED_BYTES_MAX
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         self._connection.settimeout(_left(self._deadline))
-        return self._connection.recv_into(buffer)
+        received = self._connection.recv_into(buffer, min(len(buffer), self._allowed)) if self._allowed else 0
+        self._allowed -= received
+        return received
 
 
 def _left(deadline: float) -> float:

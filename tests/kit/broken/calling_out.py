@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Prune
+    from dibs.model.webhooks import Taken
 
 
 @caught_by("webhooks")
@@ -47,3 +48,29 @@ class SkipsNothingThatWasPruned(Mistake):
         before = next((one for one in self.inner.webhooks() if one.id == webhook and asked.get("enabled")), None)
         changed = self.inner.change_webhook(webhook, **asked)
         return changed if before is None else changed.replace(cursor=before.cursor)
+
+
+@caught_by("webhooks")
+class GivesTheLeaseOfAWebhookToTwo(Mistake):
+    def take_webhook(self, webhook: str, *, deliverer: str | None, seconds: float = 0.0) -> Taken | None:
+        self.raw("UPDATE webhooks SET deliverer = NULL")
+        return self.inner.take_webhook(webhook, deliverer=deliverer, seconds=seconds)
+
+
+@caught_by("webhooks")
+class LetsALateDelivererMoveTheCursor(Mistake):
+    def advance_webhook(self, webhook: str, *, deliverer: str, **asked: Any) -> Webhook | None:
+        self.raw("UPDATE webhooks SET deliverer = :deliverer", deliverer=deliverer)
+        return self.inner.advance_webhook(webhook, deliverer=deliverer, **asked)
+
+
+@caught_by("webhooks")
+class SendsTheHistoryOfABackup(Mistake):
+    """Leaves the cursors of webhooks where they are, whatever becomes of the feed."""
+
+    def restore(self, path: str, *, actor: str) -> int:
+        before = {hook.id: hook.cursor for hook in self.inner.webhooks()}
+        restored = self.inner.restore(path, actor=actor)
+        for id, cursor in before.items():
+            self.raw("UPDATE webhooks SET record = json_set(record, '$.cursor', :at) WHERE id = :id", at=cursor, id=id)
+        return restored

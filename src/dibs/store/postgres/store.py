@@ -255,7 +255,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
             t.run("lock_tables", {})
             given = archive.highest(t)
             t.run("delete_all", {})
-            archive.load(t, backups.read(path))
+            archive.load_records(t, backups.read(path))
             t.one("advance_sequences")
             return archive.retire_tokens(t, given, actor)
 

@@ -25,6 +25,9 @@ DELETE FROM dibs.webhooks WHERE id = :id
 -- name: lowest_cursor
 SELECT min(cursor) FROM dibs.webhooks WHERE active = 1
 
+-- name: last_event
+SELECT greatest(coalesce((SELECT max(id) FROM dibs.events), 0), (SELECT value FROM dibs.meta WHERE name = 'event_floor'))
+
 -- name: dead_letters
 SELECT letter FROM dibs.dead_letters WHERE webhook = :webhook ORDER BY event
 

@@ -11,7 +11,7 @@ from dibs import check
 from dibs.errors import Invalid
 from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
 from dibs.rules import ending
-from dibs.store.sql import figures, records, rows
+from dibs.store.sql import figures, records, rows, webhooks
 from dibs.store.sql.dispatch import EVERY_EVENT
 from dibs.text import json_text, wire
 
@@ -62,6 +62,13 @@ def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
+    """Import the records into an empty board. Its webhooks begin after them."""
+    count = load_records(t, given)
+    webhooks.follow_replaced_feed(t, 0)
+    return count
+
+
+def load_records(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
     row = t.one("has_content")
     if row is None or row[0]:
         # A board whose items were all pruned is not empty either: its floors must not be lowered.
@@ -95,6 +102,7 @@ def retire_tokens(t: Transaction, given: tuple[int, int], actor: str) -> int:
     found = highest(t)
     if max(found) > check.COUNT_MAX:
         raise Invalid(f"the backup counts up to {max(found)}; the limit is {check.COUNT_MAX}", field="path")
+    webhooks.follow_replaced_feed(t, given[1])
     token, event = (max(there, here) + RESTORE_STRIDE for there, here in zip(found, given, strict=True))
     t.number_events_past(event)
     figures.reset(t)

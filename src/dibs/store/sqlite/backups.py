@@ -132,15 +132,15 @@ def _retire_tokens(
     own: Sequence[tuple[str, dict[str, Any]]],
     now: int,
 ) -> int:
-    """Retire every token of the copy that a worker could still have, and replace the rows that are this board's own;
+    """Replace the rows that are this board's own, and retire every token of the copy that a worker could still have;
     return how many items got a new token."""
     copy.execute("BEGIN IMMEDIATE")
     t = SqliteTransaction(copy.cursor(), now, settings, writable=True)
-    restored = archive.retire_tokens(t, given, actor)
     for statement in ("forget_keys", "forget_webhooks", "forget_dead_letters"):
         t.run(statement, {})
     for statement, row in own:
         t.run(statement, row)
+    restored = archive.retire_tokens(t, given, actor)
     t.close()
     copy.execute("COMMIT")
     copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

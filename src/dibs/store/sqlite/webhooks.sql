@@ -25,6 +25,9 @@ DELETE FROM webhooks WHERE id = :id
 -- name: lowest_cursor
 SELECT min(cursor) FROM webhooks WHERE active = 1
 
+-- name: last_event
+SELECT max(coalesce((SELECT max(id) FROM events), 0), (SELECT value FROM meta WHERE name = 'event_floor'))
+
 -- name: all_of_webhooks
 SELECT id, created_at, cursor, active, record, secrets, deliverer, leased_until, revision FROM webhooks
 

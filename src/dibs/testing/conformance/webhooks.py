@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from dibs.errors import Invalid
+from dibs.model.webhooks import Attempt
 from dibs.testing.conformance.asking import added, refused
 from dibs.testing.conformance.used_board import DAY_SECONDS, finished, gone
 from dibs.testing.harness import Harness
@@ -10,6 +13,9 @@ from dibs.testing.harness import Harness
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from dibs.board import Board
+    from dibs.model.webhooks import Webhook
 
 #: Private, and not allowed: a deliverer that finds the webhook sends nothing.
 URL = "https://127.0.0.1/dibs"
@@ -102,3 +108,88 @@ class TestWebhooks:
         assert board.change_webhook(hook.id, enabled=False) == off
         assert board.change_webhook(hook.id, enabled=True) == hook
         assert board.webhooks() == (hook,)
+
+    def test_one_deliverer_has_the_lease_of_a_webhook(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board, other = harness.board(), harness.board()
+        hook = board.add_webhook(URL, kinds=["done"], secret=SECRET).webhook
+        if board.store.waits:
+            refused(Invalid, board.store.take_webhook, hook.id, deliverer="one")
+            refused(Invalid, board.store.advance_webhook, hook.id, deliverer="one", after=hook.cursor)
+            return
+        taken = board.store.take_webhook(hook.id, deliverer="one", seconds=60)
+        assert taken is not None
+        assert (taken.webhook, taken.secrets, taken.wait_seconds) == (hook, (SECRET,), 0)
+        assert _wait_seconds(other, hook, "two") == 60
+        assert _wait_seconds(other, hook, "one") == 0, "its own lease is extended"
+        assert board.store.advance_webhook(hook.id, deliverer="one", after=hook.cursor, seconds=60) == hook
+        harness.clock.advance(59)
+        assert _wait_seconds(other, hook, "two") == 1
+        assert board.store.advance_webhook(hook.id, deliverer="one", after=hook.cursor) == hook
+        assert _wait_seconds(other, hook, "two") == 0, "the lease was given up"
+        harness.clock.advance(60)
+        assert _wait_seconds(board, hook, "one") == 0, "the lease has ended"
+        board.change_webhook(hook.id, enabled=False)
+        assert board.store.take_webhook(hook.id, deliverer="one", seconds=60) is None
+
+    def test_a_deliverer_that_comes_too_late_changes_nothing(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board, other = harness.board(), harness.board()
+        if board.store.waits:
+            return
+        hook = board.add_webhook(URL, kinds=["added"], give_up_seconds=1).webhook
+        added(board, "item")
+        first, last = (event for event in board.events(after=hook.cursor))
+        assert _wait_seconds(board, hook, "late") == 0
+        harness.clock.advance(60)
+        assert _wait_seconds(other, hook, "new") == 0
+        for attempt in (Attempt(event=first), Attempt(event=first, failure="500")):
+            given: dict[str, Any] = {"after": hook.cursor, "cursor": last.id, "attempt": attempt}
+            assert board.store.advance_webhook(hook.id, deliverer="late", **given) is None
+        assert board.store.advance_webhook(hook.id, deliverer="new", after=hook.cursor + 1) is None, "another cursor"
+        assert (board.webhooks(), board.dead_letters(hook.id)) == ((hook,), ())
+        sent = other.store.advance_webhook(hook.id, deliverer="new", after=hook.cursor, attempt=Attempt(event=first))
+        assert sent is not None
+        assert (sent.cursor, board.webhooks()) == (first.id, (sent,))
+        board.remove_webhook(hook.id)
+        assert other.store.advance_webhook(hook.id, deliverer="new", after=first.id) is None
+
+    def test_a_restored_board_sends_nothing_twice_and_skips_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "sent", "unsent")
+        ahead = board.add_webhook(URL, kinds=["added"]).webhook
+        added(board, "still-unsent")
+        path = os.path.join(harness.folder, "backup")
+        board.backup(path)
+        last = board.events(newest=True, limit=1)[-1].id
+        added(board, "undone")
+        behind = board.add_webhook(URL, kinds=["added"]).webhook
+        board.restore(path)
+        cursors = {hook.id: hook.cursor for hook in board.webhooks()}
+        assert cursors == {ahead.id: ahead.cursor, behind.id: last}
+        items = [event.item for event in board.events(after=ahead.cursor) if event.kind != "restored"]
+        assert set(items) == {"still-unsent"}
+
+    def test_events_of_another_board_are_not_sent(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "item", "other")
+        path = os.path.join(harness.folder, "backup")
+        board.backup(path)
+        last = board.events(newest=True, limit=1)[-1].id
+        with harness.elsewhere() as elsewhere:
+            copy = elsewhere.board()
+            copy.add_webhook(URL, kinds=["added"])
+            copy.load(list(board.export()))
+            assert [hook.cursor for hook in copy.webhooks()] == [last]
+        with harness.elsewhere() as elsewhere:
+            copy = elsewhere.board()
+            copy.add_webhook(URL, kinds=["added"])
+            copy.restore(path)
+            assert [hook.cursor for hook in copy.webhooks()] == [last]
+            assert {event.kind for event in copy.events(after=last)} == {"restored"}
+
+
+def _wait_seconds(board: Board, webhook: Webhook, deliverer: str) -> float:
+    taken = board.store.take_webhook(webhook.id, deliverer=deliverer, seconds=60)
+    assert taken is not None
+    return taken.wait_seconds
