@@ -80,13 +80,13 @@ def test_the_buttons_beside_an_open_item_are_about_what_is_read_there(shop: Shop
 
 def test_a_draft_is_sent_back_with_a_comment(shop: Shop, browser: Browser) -> None:
     with opened(shop, browser) as page:
-        row = page.locator('.row[data-id="refund-7"]')
+        row = page.locator('.row[data-id="refund-order-7"]')
         row.get_by_role("button", name="send back").click()
         page.locator("dialog[open] textarea").fill("Which order?")
         page.locator("dialog[open] button.main").click()
         expect(row).to_have_count(0)
-        assert shop.board.get("refund-7").item.status == "ready"
-        (event,) = [one for one in shop.board.log("refund-7") if one.kind == "sent_back"]
+        assert shop.board.get("refund-order-7").item.status == "ready"
+        (event,) = [one for one in shop.board.log("refund-order-7") if one.kind == "sent_back"]
         assert event.data["comment"] == "Which order?"
 
 

@@ -76,7 +76,10 @@ add Three --id three
 exec three --agent runner -- true
 add Four --id four
 work --agent runner --once -- true
+add Twelve --id twelve --subject github:acme/shop#12
+claim --subject github:acme/shop#12
 session start --agent tester --id t1
+hand twelve --to t1
 session end t1
 sweep
 doctor
@@ -91,6 +94,13 @@ init elsewhere
 vault init vault
 vault hub init hub.git
 import --store elsewhere/.dibs/board.db board.jsonl
+webhook add https://hooks.example.org/dibs --kind claimed
+webhook list
+webhook dead KEY
+webhook rotate KEY
+webhook pause KEY
+webhook resume KEY
+webhook remove KEY
 key create --role agent --expires 30d
 key list
 key revoke KEY
@@ -101,7 +111,8 @@ prime
 completion bash
 """
 #: What answers in another shape, only ends when it is told to, or needs a server, a hub or a repository.
-NOT_CALLED = {"serve", "open", "top", "mcp", "hook", "demo", "key link", "vault sync"}
+NOT_CALLED = {"github watch", "github test", "webhook test", "webhook retry", "deliver"}
+NOT_CALLED |= {"serve", "open", "top", "mcp", "hook", "demo", "key link", "vault sync"}
 NOT_CALLED |= {"guard hook", "guard install", "guard remove", "guard verify", "worktree list", "worktree clean"}
 #: What prints the output of others, and runs in a process of its own.
 RUNS_OTHERS = {"exec", "work"}
@@ -167,7 +178,8 @@ def test_every_command_writes_numbers_in_one_form(
         assert answers, (line, out)
         for answer in answers:
             check(answer, line)
-        key = answers[0]["key"]["id"] if name == "key create" else key
+        made = {"key create": "key", "webhook add": "webhook"}.get(name)
+        key = answers[0][made]["id"] if made else key
     assert called | NOT_CALLED == set(COMMANDS)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.mcp import messages
-from dibs.mcp.tools import INSTRUCTIONS
+from dibs.mcp.tools import INSTRUCTIONS, TOOLS
 from dibs.model import AGENT
 from tests.kit import sqlite
 from tests.kit.http import Host
@@ -74,7 +74,7 @@ async def _use(client: Callable[[], Any], board: Board, era: str, session: str |
         assert found.protocol_version == VERSIONS[era]
         # A client that is told the version asks for nothing before its first call.
         assert found.instructions == (None if era == messages.MODERN else INSTRUCTIONS)
-        assert len((await found.list_tools()).tools) == 13
+        assert len((await found.list_tools()).tools) == len(TOOLS)
 
         async def call(tool: str, **arguments: Any) -> Any:
             answer = await found.call_tool(tool, {**arguments, **({"session": session} if session else {})})

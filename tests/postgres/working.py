@@ -264,6 +264,16 @@ def done_with_dependents(work: Work) -> None:
         work.store.done(item, session="worker", links={}, cost={})
 
 
+def done_with_review(work: Work) -> None:
+    for _ in range(TIMES):
+        item = work.taken(review=True)
+        work.store.wait(item, session="other")
+        work.store.done(item, session="worker", links={}, cost={})
+        work.store.approve(item, actor="person", token=1)
+        held: dict[str, int | None] = {work.taken(review=True): None, work.taken(): None}
+        work.store.done_many(held, session="worker", request=work.request())
+
+
 def done_many(work: Work) -> None:
     for _ in range(TIMES):
         held: dict[str, int | None] = {work.taken(): None for _ in range(3)}
@@ -352,6 +362,7 @@ VERBS: tuple[Callable[[Work], None], ...] = (
     release,
     done,
     done_with_dependents,
+    done_with_review,
     done_many,
     fail,
     submit,

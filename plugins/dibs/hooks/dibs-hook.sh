@@ -123,7 +123,7 @@ mcp__plugin_dibs_dibs__* | mcp__dibs__* | mcp_dibs_* | dibs-* | dibs_*)
     name=${name#mcp_dibs_}
     name=${name#dibs[-_]}
     case $name in
-    next | claim | progress | release | done | fail | submit | show | list | add | who | why | wait) ask_dibs ;;
+    next | claim | claim_subject | hand | progress | release | done | fail | submit | show | list | add | who | why | wait) ask_dibs ;;
     esac
     exit 0
     ;;

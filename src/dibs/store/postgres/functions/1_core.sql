@@ -371,9 +371,10 @@ DECLARE
                     || coalesce(', "cost": ' || p_cost, '') || '}';
     ends bigint;
     one record;
-    reviewed text[] := ARRAY(SELECT i.id FROM dibs.items i WHERE i.id = ANY (p_items) AND i.review);
+    reviewed text[];
     submitted json[] := '{}';
 BEGIN
+    SELECT coalesce(array_agg(i.id), '{}') INTO reviewed FROM dibs.items i WHERE i.id = ANY (p_items) AND i.review;
     IF reviewed <> '{}' THEN
         submitted := dibs.submit_results(reviewed, p_session, p_reason, p_links, p_cost, p_now, p_call_id);
         p_items := ARRAY(SELECT x FROM unnest(p_items) x WHERE x <> ALL (reviewed));
