@@ -16,6 +16,7 @@ from urllib.parse import quote
 from dibs import check
 from dibs.errors import ItemNotFound
 from dibs.github.api import PAGE_SIZE, PAGES_MAX
+from dibs.github.out_policy import CLAIM_STATUS
 from dibs.guard import trailers
 from dibs.guard.git import Commit
 from dibs.guard.trailers import Trailer
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.github.api import Api
 
-CONTEXT = "dibs/claim"
 BRANCH_PREFIX = "dibs/"
 #: The worst first.
 STATES = FAILURE, ERROR, SUCCESS = "failure", "error", "success"
@@ -165,7 +165,7 @@ class ClaimStatuses:
         if wanted != self._there[sha]:
             # Forgotten first: after a failure nobody knows whether it was written.
             del self._there[sha]
-            sent = {"state": wanted.state, "description": wanted.description, "context": CONTEXT}
+            sent = {"state": wanted.state, "description": wanted.description, "context": CLAIM_STATUS}
             self._api.write("POST", f"{self._path}/statuses/{sha}", sent, repeatable=False)
             self._there[sha] = wanted
 
@@ -195,7 +195,7 @@ class ClaimStatuses:
         """The newest status of ours."""
         for page in self._api.pages(f"{self._path}/commits/{sha}/statuses", conditional=False):
             for one in page:
-                if one.get("context") == CONTEXT:
+                if one.get("context") == CLAIM_STATUS:
                     return Status(state=str(one.get("state")), description=str(one.get("description")))
         return None
 

@@ -281,7 +281,7 @@ class Watcher:
             for one in known
             if one.get("repository") == self._repository and one.get("event") == event and one.get("version")
         ]
-        return min(versions, default="")
+        return min(filter(payload.instant, versions), default="")
 
 
 def _updated_at(one: dict[str, Any]) -> str:
