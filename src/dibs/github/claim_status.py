@@ -13,7 +13,6 @@ import re
 from functools import partial
 from urllib.parse import quote
 
-from dibs import check
 from dibs.errors import ItemNotFound
 from dibs.github.api import PAGE_SIZE, PAGES_MAX
 from dibs.github.out_policy import CLAIM_STATUS
@@ -41,7 +40,6 @@ COMMITS_MAX = PAGES_MAX * PAGE_SIZE
 #: Without the reason, which is not for everybody who reads the repository.
 _HOW = {"force_released": "force-released", "cancelled": "cancelled"}
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_ITEM = re.compile(rf"[A-Za-z0-9._-]{{1,{check.ID_LENGTH_MAX}}}")
 
 
 class Head(Value):
@@ -266,7 +264,7 @@ def _head(sha: object, base: str | None, branch: str) -> Head | None:
         return None
     # As `dibs work --worktree` names the branch: `%2E` stands for a dot where git allows none.
     item = branch.removeprefix(BRANCH_PREFIX).replace("%2E", ".") if branch.startswith(BRANCH_PREFIX) else ""
-    return Head(sha=sha, base=base, item=item if _ITEM.fullmatch(item) else None)
+    return Head(sha=sha, base=base, item=item if re.fullmatch(trailers.ITEM, item) else None)
 
 
 def _descendants_first(parents: dict[str, tuple[str, ...]]) -> Iterable[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from dibs.check import ID_LENGTH_MAX, LIST_MAX, NAME_LENGTH_MAX
+from dibs.check import LIST_MAX, NAME_LENGTH_MAX
 from dibs.errors import Invalid, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github import checks
 from dibs.github import policy as policies
@@ -46,8 +46,7 @@ ROUNDS_MAX = 200
 FAILURES_SHOWN = 3
 SHORT = 7
 EVENTS_MAX = 1000
-_ITEM = rf"[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}"
-_LINE = re.compile(rf"^[ \t]*Dibs-Item[ \t]*:[ \t]*({_ITEM})[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_LINE = re.compile(rf"^[ \t]*Dibs-Item[ \t]*:[ \t]*({trailers.ITEM})[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _PULL_LINK = re.compile(r"(?:https?://[^/\s]+/)?(?:([\w.-]+/[\w.-]+)(?:/pull/|#)|#)?([1-9]\d*)(?:[/?#].*)?", re.ASCII)
 #: What completes an item, in words.
 CONTRACTS = {ON_MERGE: "its pull request is merged", ON_CHECKS: "the checks of its pull request are green"}
@@ -205,7 +204,7 @@ def is_trusted(fact: Fact) -> bool:
 def _item_of_branch(branch: str) -> str | None:
     """The item that a worker's branch is named after: see `branch_of` in worker/worktree/repository.py."""
     name = branch.removeprefix(BRANCH_PREFIX).replace("%2E", ".")
-    return name if branch.startswith(BRANCH_PREFIX) and re.fullmatch(_ITEM, name) else None
+    return name if branch.startswith(BRANCH_PREFIX) and re.fullmatch(trailers.ITEM, name) else None
 
 
 def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bool:
