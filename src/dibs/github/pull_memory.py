@@ -31,6 +31,7 @@ CHECKS_MAX = 100
 MORE = "more checks"
 _PULL_TEXTS = ("url", "branch", "base", "head", "state", "version")
 _CHECK_TEXTS = ("state", "url", "version")
+_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PULL_NAME = re.compile(r"[^#]+#[1-9][0-9]{0,11}")
 
 
@@ -95,7 +96,8 @@ def _trimmed(pulls: Known, commits: Known) -> Known:
 def _is_pull(one: dict[str, Any]) -> bool:
     tokens = one.get("tokens")
     numbers = [one.get("after"), *(tokens if isinstance(tokens, list) else [None])]
-    return _has_texts(one, _PULL_TEXTS) and all(isinstance(number, int) for number in numbers)
+    has_parts = _has_texts(one, _PULL_TEXTS) and all(isinstance(number, int) for number in numbers)
+    return has_parts and _SHA.fullmatch(one["head"]) is not None
 
 
 def _has_texts(one: dict[str, Any], names: tuple[str, ...]) -> bool:
