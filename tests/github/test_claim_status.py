@@ -9,8 +9,8 @@ import pytest
 
 from dibs.errors import StoreUnavailable
 from dibs.github.api import Api
-from dibs.github.claim_status import CLAIM_STATUS, DESCRIPTION_LENGTH_MAX
-from dibs.github.out_policy import Out
+from dibs.github.claim_status import DESCRIPTION_LENGTH_MAX
+from dibs.github.out_policy import CLAIM_STATUS, Out
 from dibs.github.policy import Policy
 from dibs.github.watch import Watcher
 from dibs.testing.clock import FileClock

@@ -142,3 +142,18 @@ def test_a_failure_about_one_result_does_not_keep_others_from_being_decided(
     with pytest.raises(ValueError, match="broken"):
         follow.settle_submitted(shop.board, shop.policy, before)
     assert status(shop) == "done"
+
+
+def test_a_subject_that_was_claimed_before_github_told_of_it_is_under_the_contract_too(github: GitHub) -> None:
+    github.policy = Policy(complete=policy.ON_MERGE, projects=(("acme/*", "acme"),))
+    session = github.board.start_session("coder").id
+    grant = github.board.claim_subject(ISSUE, session=session, title="Login")
+    github.tell(issue())
+    github.board.done(grant.item.id, session=session, token=grant.claim.token)
+    assert github.item().status == "pending_approval"
+    github.board.edit(grant.item.id, review=False)
+    github.tell(issue(labels=["bug"], updated_at=at(3)))
+    assert not github.item().review, "what a person changed stays"
+    github.board.edit(grant.item.id, review=True)
+    github.tell(merged(ref=f"dibs/{grant.item.id}"))
+    assert github.item().status == "done", "also in another project than that of the repository"

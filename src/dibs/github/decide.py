@@ -176,6 +176,10 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
         text["body"] = fact.body
     followed = {name: known[name] for name in (PULLS, CHECKS, SAID, COMPLETE) if name in known}
     external = {**followed, **_external(fact, priority, labels)}
+    if "version" not in known:
+        # An agent may have claimed the subject before GitHub told of it.
+        external[COMPLETE] = rule.complete
+        changes |= {"review": True} if policy.contract(rule) != policies.NEVER and not item.review else {}
     # What was not written from GitHub in the first place is the board's own.
     external |= {name: None for name in ("priority", "body") if name not in known}
     details = _details(fact, label)

@@ -213,9 +213,10 @@ def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bo
     except (ItemNotFound, Invalid):
         return False
     is_open = found.status not in ENDED or found.status == DONE
+    about = remembered(found).get("repository")
     # Repositories that share the default project by chance do not decide about each other's issues.
-    is_own = remembered(found).get("repository", repository) == repository or policy.is_mapped(repository)
-    return is_open and is_own and found.project in policy.projects_of(repository)
+    is_mapped = about is None or policy.is_mapped(repository)
+    return is_open and (about == repository or (is_mapped and found.project in policy.projects_of(repository)))
 
 
 def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
