@@ -9,8 +9,8 @@ import pytest
 
 from dibs.errors import StoreUnavailable
 from dibs.github.api import Api
-from dibs.github.claim_status import CONTEXT, DESCRIPTION_LENGTH_MAX
-from dibs.github.out_policy import Out
+from dibs.github.claim_status import DESCRIPTION_LENGTH_MAX
+from dibs.github.out_policy import CLAIM_STATUS, Out
 from dibs.github.policy import Policy
 from dibs.github.watch import Watcher
 from dibs.testing.clock import FileClock
@@ -64,7 +64,7 @@ def test_the_status_fails_when_the_claim_is_lost_and_a_later_run_mends_it(
     head = api.push("dibs/login", "a", trailer(item, first))
     watching.look()
     assert api.state(head) == "success"
-    assert api.statuses[head][0]["context"] == CONTEXT == "dibs/claim"
+    assert api.statuses[head][0]["context"] == CLAIM_STATUS == "dibs/claim"
     github.board.force_release(item, reason="a secret reason")
     watching.show()
     assert api.state(head) == "failure"
@@ -219,7 +219,7 @@ def test_a_status_that_a_late_watcher_wrote_is_replaced(
     watching.look()
     github.board.force_release(item, reason="x")
     watching.show()
-    api.add_status(head, "success", "late", CONTEXT)
+    api.add_status(head, "success", "late", CLAIM_STATUS)
     watching.look()
     assert api.state(head) == "failure"
     before = len(api.writes())
@@ -249,3 +249,26 @@ def test_a_token_that_may_not_write_statuses_is_told_once_and_a_long_name_is_cut
     watching.show()
     assert api.state(head) == "failure"
     assert len(api.statuses[head][0]["description"]) == DESCRIPTION_LENGTH_MAX
+
+
+@pytest.mark.parametrize("name", ["nosuch/0", "login/0", "-x/1", "../0"])
+def test_a_strangers_odd_trailer_does_not_stop_the_watcher(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str, name: str
+) -> None:
+    head = api.push("odd", "a", f"Work\n\nDibs-Claim: {name}\n")
+    put_pull(api, 20, head, "odd", "eve/shop")
+    _, token = claimed(github.board, item)
+    ours = api.push("dibs/login", "b", trailer(item, token))
+    watching.look()
+    assert (api.state(head), api.state(ours)) == ("success", "success")
+    assert "names a claim" in api.statuses[head][0]["description"], "0 is the token of no run"
+
+
+@pytest.mark.parametrize("branch", ["dibs/-x", "dibs/_wip", "dibs/%2E%2E"])
+def test_a_branch_that_is_named_after_no_item_does_not_stop_the_watcher(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str, branch: str
+) -> None:
+    head = api.push(branch, "a", "Work")
+    put_pull(api, 20, head, branch)
+    watching.look()
+    assert api.state(head) == "success"

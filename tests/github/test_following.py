@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dibs.board import Board
-from dibs.github import checks, follow, policy
+from dibs.github import checks, follow, policy, pull_memory
 from dibs.github.decide import remembered
 from dibs.github.policy import Policy
 from dibs.testing.invariants import assert_sound
@@ -301,15 +301,15 @@ def test_without_a_contract_a_person_decides_and_the_run_is_annotated(shop: GitH
 def test_many_checks_are_kept_within_bounds_and_a_forgotten_one_is_not_green(
     shop: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "CHECKS_MAX", 10)
+    monkeypatch.setattr(pull_memory, "CHECKS_MAX", 10)
     shop.policy = Policy(complete=policy.ON_CHECKS)
     submitted(shop.board)
     shop.tell(opened())
-    for number in range(follow.CHECKS_MAX + 5):
+    for number in range(pull_memory.CHECKS_MAX + 5):
         shop.tell(statuses(f"check {number}", "pending", A, "dibs/login"))
     known = remembered(shop.board.get("login").item)["checks"][A]
-    assert len(known) <= follow.CHECKS_MAX + 1
-    for number in range(follow.CHECKS_MAX):
+    assert len(known) <= pull_memory.CHECKS_MAX + 1
+    for number in range(pull_memory.CHECKS_MAX):
         shop.tell(statuses(f"check {number}", "success", A, "dibs/login", second=1))
     assert status(shop) == "pending_approval", "5 checks were never green"
 

@@ -62,7 +62,12 @@ def by_watching(project: Project) -> Iterator[Tell]:
                 api.put_issue(found["number"], labels=["bug"])
             elif event == "workflow_run":
                 fields = ("head_branch", "head_sha", "html_url", "created_at", "updated_at")
-                api.put_run(found["run_number"], found["conclusion"], **{name: found[name] for name in fields})
+                api.put_run(
+                    found["run_number"],
+                    found["conclusion"],
+                    event="pull_request",
+                    **{name: found[name] for name in fields},
+                )
             else:
                 head = {"head": {**api_head(api), **{name: found["head"][name] for name in ("ref", "sha")}}}
                 state = {name: found.get(name) for name in ("state", "updated_at", "merged_at")}

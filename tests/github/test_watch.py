@@ -413,3 +413,24 @@ def api_head(api: FakeApi) -> dict[str, Any]:
     head: dict[str, Any] = api.pulls.pop(99)["head"]
     del api.issues[99]
     return head
+
+
+def test_an_item_whose_checks_github_refuses_is_reported_once_and_stops_no_other(github: GitHub, api: FakeApi) -> None:
+    """Whoever may add an item can write there of a pull request with any head."""
+    gone = {"url": "", "branch": "x", "base": "main", "head": "e" * 40, "state": "open", "version": "", "after": 0}
+    odd = [{**gone, "head": "../../../user"}, gone]
+    for number, one in enumerate(odd):
+        told = {"pull_requests": {"acme/shop#1": {**one, "tokens": []}}}
+        github.board.add("Odd", id=f"odd-{number}", review=True, payload={"external": told})
+        claimed(github.board, f"odd-{number}")
+    awaiting(github)
+    api.put_pull(20)
+    api.put_run(1, "success", head_sha="a" * 40, head_branch="dibs/login")
+    api.refused[f"/repos/acme/shop/commits/{'e' * 40}/check-runs"] = Refusal(422, {})
+    watching = watcher(github, api)
+    (problem,) = watching.look().wrote.problems
+    assert problem.startswith("odd-1: GitHub refuses")
+    assert github.board.get("login").item.status == "done"
+    assert watching.look().wrote.problems == (), "told once"
+    watching.close()
+    assert not [one for one in api.asked if ".." in one.path]

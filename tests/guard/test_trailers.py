@@ -28,6 +28,7 @@ def named(board: Board, *files: str, session: str = ANN) -> list[str]:
         ("s\n\nDibs-Claim: a/1\nDibs-Claim: a/1\nDibs-Claim: a/2", ["a/1", "a/2"]),
         ("s\n\n> Dibs-Claim: a/1\nDibs-Claim: a\nDibs-Claim: /1\nDibs-Claim: a/-1\nNot-Dibs-Claim: a/1", []),
         ("s\n\nDibs-Claim: a/9999999999999999\nDibs-Claim: " + "a" * 129 + "/1", []),
+        ("s\n\nDibs-Claim: a/0\nDibs-Claim: -a/1\nDibs-Claim: ../1\nDibs-Claim: _a/1", []),
     ],
 )
 def test_trailers_are_found_anywhere_in_a_message(message: str, expected: list[str]) -> None:

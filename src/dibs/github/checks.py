@@ -7,7 +7,18 @@ check of its own; here the run of the workflow stands for its jobs, so that a ma
 from __future__ import annotations
 
 from dibs.check import NAME_LENGTH_MAX
-from dibs.github.payload import as_number, as_object, instant, line, repository_name, safe_url, workflow_name
+from dibs.github.payload import (
+    PULL_REQUEST,
+    as_number,
+    as_object,
+    branch_name,
+    instant,
+    line,
+    repository_name,
+    safe_url,
+    workflow_name,
+)
+from dibs.github.policy import RUN_MARK
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -28,7 +39,8 @@ SHA_LENGTH = 40
 
 class Check(Value):
     """The state of a check on a commit: `pending`, or its conclusion. `branches` and `pulls` are those that the commit
-    is the head of, as far as GitHub names them: branches of the repository itself only."""
+    is the head of, as far as GitHub names them: branches of the repository itself only. `fork` is the owner of the fork
+    that a workflow was run for."""
 
     repository: str
     sha: str
@@ -39,6 +51,7 @@ class Check(Value):
     artifacts: str = ""
     branches: tuple[str, ...] = ()
     pulls: tuple[int, ...] = ()
+    fork: str = ""
 
 
 def from_webhook(event: str, payload: object) -> Check | None:
@@ -53,17 +66,20 @@ def from_webhook(event: str, payload: object) -> Check | None:
 
 
 def of_workflow(repository: str, found: object) -> Check | None:
+    """A push and a pull request may start one workflow twice on one commit: each of both runs has to be green."""
     run = as_object(found)
     number, attempt = as_number(run.get("run_number")), as_number(run.get("run_attempt", 1))
-    is_own = repository_name(as_object(run.get("head_repository")).get("full_name")) == repository
-    if not (number and attempt):
+    file, trigger = workflow_name(run), line(run.get("event"), NAME_LENGTH_MAX)
+    fork, is_fork, _ = branch_name(repository, "x", run.get("head_repository")).rpartition(":")
+    if not (number and attempt and file):
         return None
     return _check(
         repository,
         run,
-        name=workflow_name(run),
+        name=file if trigger in ("", PULL_REQUEST) else f"{file}{RUN_MARK}{trigger}"[:NAME_LENGTH_MAX],
         version=f"{number:012d}.{attempt:06d}",
-        branches=(run.get("head_branch"),) if is_own else (),
+        branches=() if is_fork else (run.get("head_branch"),),
+        fork=fork,
         artifacts=safe_url(run.get("artifacts_url")),
     )
 

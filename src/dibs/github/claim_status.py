@@ -13,9 +13,9 @@ import re
 from functools import partial
 from urllib.parse import quote
 
-from dibs import check
 from dibs.errors import ItemNotFound
 from dibs.github.api import PAGE_SIZE, PAGES_MAX
+from dibs.github.out_policy import CLAIM_STATUS
 from dibs.guard import trailers
 from dibs.guard.git import Commit
 from dibs.guard.trailers import Trailer
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.github.api import Api
 
-CONTEXT = "dibs/claim"
 BRANCH_PREFIX = "dibs/"
 #: The worst first.
 STATES = FAILURE, ERROR, SUCCESS = "failure", "error", "success"
@@ -41,7 +40,6 @@ COMMITS_MAX = PAGES_MAX * PAGE_SIZE
 #: Without the reason, which is not for everybody who reads the repository.
 _HOW = {"force_released": "force-released", "cancelled": "cancelled"}
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_ITEM = re.compile(rf"[A-Za-z0-9._-]{{1,{check.ID_LENGTH_MAX}}}")
 
 
 class Head(Value):
@@ -165,7 +163,7 @@ class ClaimStatuses:
         if wanted != self._there[sha]:
             # Forgotten first: after a failure nobody knows whether it was written.
             del self._there[sha]
-            sent = {"state": wanted.state, "description": wanted.description, "context": CONTEXT}
+            sent = {"state": wanted.state, "description": wanted.description, "context": CLAIM_STATUS}
             self._api.write("POST", f"{self._path}/statuses/{sha}", sent, repeatable=False)
             self._there[sha] = wanted
 
@@ -195,7 +193,7 @@ class ClaimStatuses:
         """The newest status of ours."""
         for page in self._api.pages(f"{self._path}/commits/{sha}/statuses", conditional=False):
             for one in page:
-                if one.get("context") == CONTEXT:
+                if one.get("context") == CLAIM_STATUS:
                     return Status(state=str(one.get("state")), description=str(one.get("description")))
         return None
 
@@ -266,7 +264,7 @@ def _head(sha: object, base: str | None, branch: str) -> Head | None:
         return None
     # As `dibs work --worktree` names the branch: `%2E` stands for a dot where git allows none.
     item = branch.removeprefix(BRANCH_PREFIX).replace("%2E", ".") if branch.startswith(BRANCH_PREFIX) else ""
-    return Head(sha=sha, base=base, item=item if _ITEM.fullmatch(item) else None)
+    return Head(sha=sha, base=base, item=item if re.fullmatch(trailers.ITEM, item) else None)
 
 
 def _descendants_first(parents: dict[str, tuple[str, ...]]) -> Iterable[str]:

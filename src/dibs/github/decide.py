@@ -84,15 +84,21 @@ def approval(fact: Fact, policy: Policy) -> str:
 
 
 def remembered(item: Item) -> dict[str, Any]:
-    """What the item was last made from."""
-    found = external_of(item)
-    known = {name: value for name, value in found.items() if name != OUT}
-    return known if isinstance(known.get("version", ""), str) else {}
+    """What the item was last made from; nothing, if another program wrote it in another shape."""
+    known = {name: value for name, value in external_of(item).items() if name != OUT}
+    is_ours = isinstance(known.get("version", ""), str) and isinstance(known.get("labels", []), list)
+    return known if is_ours else {}
 
 
 def external_of(item: Item) -> dict[str, Any]:
     found = item.payload.get(EXTERNAL)
     return found if isinstance(found, dict) else {}
+
+
+def kept(item: Item, found: dict[str, Any]) -> dict[str, Any]:
+    """What is to stand under `external`, with what dibs wrote to GitHub."""
+    out = external_of(item).get(OUT)
+    return _without_none({**found, OUT: out})
 
 
 def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
@@ -170,6 +176,10 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
         text["body"] = fact.body
     followed = {name: known[name] for name in (PULLS, CHECKS, SAID, COMPLETE) if name in known}
     external = {**followed, **_external(fact, priority, labels)}
+    if "version" not in known:
+        # An agent may have claimed the subject before GitHub told of it.
+        external[COMPLETE] = rule.complete
+        changes |= {"review": True} if policy.contract(rule) != policies.NEVER and not item.review else {}
     # What was not written from GitHub in the first place is the board's own.
     external |= {name: None for name in ("priority", "body") if name not in known}
     details = _details(fact, label)
@@ -183,7 +193,7 @@ def _changes(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str
         external, details = {**known, "note": note, "over": None}, {}
     else:
         changes |= text
-    payload = {**item.payload, **details, EXTERNAL: _kept(item, external)}
+    payload = {**item.payload, **details, EXTERNAL: kept(item, external)}
     return changes if not changes and _is_same(item.payload, payload) else {**changes, "payload": payload}
 
 
@@ -212,19 +222,21 @@ def _reprioritise(rule: Rule, item: Item, known: dict[str, Any]) -> list[Step]:
     """Once: a person may choose another priority afterwards."""
     if item.status in ENDED or known.get("priority") == rule.priority:
         return []
-    payload = {**item.payload, EXTERNAL: _kept(item, {**known, "priority": rule.priority})}
+    payload = {**item.payload, EXTERNAL: kept(item, {**known, "priority": rule.priority})}
     return [_edit(item, priority=rule.priority, payload=payload)]
 
 
 def _remember(item: Item, known: dict[str, Any], external: dict[str, Any]) -> list[Step]:
-    payload = {**item.payload, EXTERNAL: _kept(item, external)}
+    payload = {**item.payload, EXTERNAL: kept(item, external)}
     return [] if _is_same(item.payload, payload) else [_edit(item, payload=payload)]
 
 
 def _is_same(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether nothing changed but the rank within one second, which is not worth an event."""
     before, after = old.get(EXTERNAL, {}), new[EXTERNAL]
-    versions = [one.get("version", "")[:INSTANT_LENGTH] for one in (before, after)]
+    if not isinstance(before, dict):
+        return False
+    versions = [str(one.get("version", ""))[:INSTANT_LENGTH] for one in (before, after)]
     return versions[0] == versions[1] and {**old, EXTERNAL: {**before, "version": ""}} == {
         **new,
         EXTERNAL: {**after, "version": ""},
@@ -272,11 +284,6 @@ def _external(fact: Fact, priority: int | None = None, labels: Sequence[str] | N
     if labels is not None:
         found |= {"priority": priority, "labels": list(labels), "body": digest(fact.body)}
     return _without_none(found)
-
-
-def _kept(item: Item, found: dict[str, Any]) -> dict[str, Any]:
-    out = external_of(item).get(OUT)
-    return _without_none({**found, OUT: out})
 
 
 def _without_none(given: dict[str, Any]) -> dict[str, Any]:

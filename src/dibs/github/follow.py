@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 
-from dibs.check import ID_LENGTH_MAX, LIST_MAX, NAME_LENGTH_MAX
-from dibs.errors import Invalid, ItemNotClaimable, ItemNotFound, StoreUnavailable
+from dibs.check import LIST_MAX, NAME_LENGTH_MAX
+from dibs.errors import Invalid, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github import checks
 from dibs.github import policy as policies
 from dibs.github.apply import OVERTAKEN, Outcome
-from dibs.github.decide import CHECKS, COMPLETE, PULLS, SAID, remembered
+from dibs.github.decide import COMPLETE, SAID, kept, remembered
 from dibs.github.payload import CLOSED, MEMBERS, MERGED, OPEN, PULL_REQUEST, Fact
 from dibs.github.policy import NEVER, ON_CHECKS, ON_MERGE
+from dibs.github.pull_memory import checks_of, pulls_of, with_check, with_pull
 from dibs.guard import trailers
 from dibs.model import DONE, ENDED, IN_PROGRESS, PENDING_APPROVAL
+from dibs.rules import table
 from dibs.rules.table import EXTERNAL
 
 TYPE_CHECKING = False
@@ -34,29 +36,18 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.github.checks import Check
     from dibs.github.policy import Policy
+    from dibs.github.pull_memory import Known, Pull
     from dibs.model import Detail, Item, Run
 
-    #: A pull request, as an item remembers it.
-    Pull = dict[str, Any]
-    #: Pull requests by name, or checks by commit and name.
-    Known = dict[str, dict[str, Any]]
 
 BRANCH_PREFIX = "dibs/"
 #: More than the other callers that change an item in between.
 ROUNDS_MAX = 200
-#: How much an item remembers: the newest pull requests, and commits with checks that are no pull request's head.
-PULLS_MAX = 5
-OTHER_COMMITS_MAX = 3
-CHECKS_MAX = 100
 FAILURES_SHOWN = 3
 SHORT = 7
 EVENTS_MAX = 1000
-#: Stands for the checks that there was no room for.
-MORE = "more checks"
-_ITEM = rf"[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}"
-_LINE = re.compile(rf"^[ \t]*Dibs-Item[ \t]*:[ \t]*({_ITEM})[ \t]*$", re.MULTILINE | re.IGNORECASE)
-
-
+_LINE = re.compile(rf"^[ \t]*Dibs-Item[ \t]*:[ \t]*({trailers.ITEM})[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_PULL_LINK = re.compile(r"(?:https?://[^/\s]+/)?(?:([\w.-]+/[\w.-]+)(?:/pull/|#)|#)?([1-9]\d*)(?:[/?#].*)?", re.ASCII)
 #: What completes an item, in words.
 CONTRACTS = {ON_MERGE: "its pull request is merged", ON_CHECKS: "the checks of its pull request are green"}
 
@@ -92,7 +83,7 @@ def pull(board: Board, fact: Fact, policy: Policy, message: str = "") -> tuple[F
         **{"state": fact.state, "version": fact.version, "tokens": list(tokens)},
     }
     said = f"{number} {fact.state} at {fact.sha[:SHORT]}"
-    did = _remember(board, item, lambda found: _with_pull(found, number, entry), said)
+    did = _remember(board, item, lambda found: with_pull(found, number, entry), said)
     outcome = settle(board, item, policy)
     return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
 
@@ -103,7 +94,7 @@ def check(board: Board, told: Check, policy: Policy, *, decides: bool = True) ->
     if item is None:
         return None
     said = f"{told.name} {told.state} on {told.sha[:SHORT]}"
-    did = _remember(board, item, lambda found: _with_check(found, told), said)
+    did = _remember(board, item, lambda found: with_check(found, told), said)
     outcome = Outcome(subject=f"{told.repository}@{told.sha[:SHORT]} {told.name}", item=item, did=did)
     return outcome.replace(did=(*did, *settle(board, item, policy).did)) if decides else outcome
 
@@ -111,12 +102,12 @@ def check(board: Board, told: Check, policy: Policy, *, decides: bool = True) ->
 def waiting(board: Board) -> tuple[Item, ...]:
     """The items whose pull requests may still decide something."""
     found = board.list(statuses=[IN_PROGRESS, PENDING_APPROVAL], limit=LIST_MAX)
-    return tuple(item for item in found if item.review or PULLS in remembered(item))
+    return tuple(item for item in found if item.review or pulls_of(item))
 
 
 def open_heads(item: Item, repository: str) -> tuple[str, ...]:
     """The heads of the item's pull requests in this repository that are open."""
-    known = remembered(item).get(PULLS, {}).items()
+    known = pulls_of(item).items()
     return tuple(one["head"] for name, one in known if name.startswith(f"{repository}#") and one["state"] == OPEN)
 
 
@@ -139,14 +130,27 @@ def settle_submitted(board: Board, policy: Policy, after: int | None) -> int:
     """Decide about the results that were submitted since this event, or about all that wait; the last event read."""
     if after is None:
         newest = board.events(newest=True, limit=1)
-        for item in waiting(board):
-            settle(board, item.id, policy)
+        _settle_each(board, [item.id for item in waiting(board)], policy)
         return newest[-1].id if newest else 0
-    for event in board.events(after=after, limit=EVENTS_MAX):
-        if event.kind == "submitted":
-            settle(board, event.item, policy)
-        after = event.id
-    return after
+    events = board.events(after=after, limit=EVENTS_MAX)
+    _settle_each(board, [event.item for event in events if event.kind == "submitted"], policy)
+    return events[-1].id if events else after
+
+
+def _settle_each(board: Board, items: Sequence[str], policy: Policy) -> None:
+    """A failure about one item is raised after the decisions about all others."""
+    failure: Exception | None = None
+    for item in dict.fromkeys(items):
+        try:
+            settle(board, item, policy)
+        except ItemNotFound:
+            continue  # it was removed meanwhile
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def verdict(item: Item, run: Run, policy: Policy) -> tuple[str, str, str] | None:
@@ -200,7 +204,7 @@ def is_trusted(fact: Fact) -> bool:
 def _item_of_branch(branch: str) -> str | None:
     """The item that a worker's branch is named after: see `branch_of` in worker/worktree/repository.py."""
     name = branch.removeprefix(BRANCH_PREFIX).replace("%2E", ".")
-    return name if branch.startswith(BRANCH_PREFIX) and re.fullmatch(_ITEM, name) else None
+    return name if branch.startswith(BRANCH_PREFIX) and re.fullmatch(trailers.ITEM, name) else None
 
 
 def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bool:
@@ -209,9 +213,10 @@ def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bo
     except (ItemNotFound, Invalid):
         return False
     is_open = found.status not in ENDED or found.status == DONE
+    about = remembered(found).get("repository")
     # Repositories that share the default project by chance do not decide about each other's issues.
-    is_own = remembered(found).get("repository", repository) == repository or policy.is_mapped(repository)
-    return is_open and is_own and found.project in policy.projects_of(repository)
+    is_mapped = about is None or policy.is_mapped(repository)
+    return is_open and (about == repository or (is_mapped and found.project in policy.projects_of(repository)))
 
 
 def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
@@ -221,9 +226,10 @@ def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
             return item
     numbers = {f"{told.repository}#{number}" for number in told.pulls}
     for found in waiting(board):
-        for name, one in remembered(found).get(PULLS, {}).items():
+        for name, one in pulls_of(found).items():
             is_same = name.rpartition("#")[0] == told.repository and one["head"] == told.sha
-            if name in numbers or is_same:
+            # A stranger may open a pull request with the very same commit, and have workflows run for it.
+            if (name in numbers or is_same) and told.fork == one["branch"].rpartition(":")[0]:
                 return found.id
     return None
 
@@ -231,8 +237,7 @@ def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
 def _pull_of(item: Item, run: Run) -> tuple[str | None, Pull]:
     """The pull request that decides about this run: of those that belong to it the one with the commit that the run
     left, or else the newest, and one that was closed without a merge only if there is no other."""
-    known = remembered(item).get(PULLS, {})
-    own = {name: one for name, one in known.items() if _belongs(one, run)}
+    own = {name: one for name, one in pulls_of(item).items() if _belongs(name, one, run)}
     alive = [name for name, one in own.items() if one["state"] != CLOSED]
     commit = run.links.get("commit")
 
@@ -243,16 +248,23 @@ def _pull_of(item: Item, run: Run) -> tuple[str | None, Pull]:
     return best, own.get(best or "", {})
 
 
-def _belongs(one: Pull, run: Run) -> bool:
+def _belongs(name: str, one: Pull, run: Run) -> bool:
     """A run that names its pull request or its branch has no other. Otherwise the lines of the pull request say whose
     it is, and without one that names a token it is the item's."""
     links = run.links
-    named = [links[name] for name in ("pull_request", "pr") if isinstance(links.get(name), str)]
+    named = [links[key] for key in ("pull_request", "pr") if isinstance(links.get(key), str)]
     if named:
-        return one["url"] in named
+        return any(link == one["url"] or _is_link(link, name) for link in named)
     if isinstance(links.get("branch"), str):
         return bool(one["branch"] == links["branch"]) or run.token in one["tokens"]
     return max(one["tokens"]) == run.token if one["tokens"] else True
+
+
+def _is_link(link: str, name: str) -> bool:
+    """Whether it names the pull request, as people do: `#12`, `acme/shop#12`, or the address of one of its pages."""
+    found = _PULL_LINK.fullmatch(link.strip())
+    repository, _, number = name.rpartition("#")
+    return found is not None and found[2] == number and (found[1] or repository).lower() == repository
 
 
 # What is known
@@ -264,63 +276,13 @@ def _remember(board: Board, item: str, change: Callable[[Item], Known | None], s
         changed = change(found)
         if changed is None:
             return ()
-        payload = {**found.payload, EXTERNAL: {**(found.payload.get(EXTERNAL) or {}), **changed, SAID: said}}
+        payload = {**found.payload, EXTERNAL: kept(found, {**remembered(found), **changed, SAID: said})}
         try:
             board.edit(item, payload=payload, revision=found.revision, actor="github")
             return ("edit",)
         except OVERTAKEN:
             continue
     raise StoreUnavailable(f"{item} keeps changing; try again", retry_after_seconds=1)
-
-
-def _with_pull(item: Item, number: str, entry: Pull) -> Known | None:
-    """None if it says nothing new. `after` is the run that had ended when its head was first told of."""
-    pulls, commits = _known(item)
-    before = pulls.get(number)
-    entry["after"] = item.token if item.status != IN_PROGRESS else 0
-    if before is not None and before["head"] == entry["head"]:
-        entry["after"] = before["after"]
-    if before is not None:
-        if before["version"] > entry["version"]:
-            return None
-        if {**before, "version": ""} == {**entry, "version": ""}:
-            return None  # a comment or a label: not worth an event
-    pulls = {**pulls, number: entry}
-    kept = sorted(pulls, key=lambda name: pulls[name]["version"])[-PULLS_MAX:]
-    return _trimmed({name: pulls[name] for name in pulls if name in kept}, commits)
-
-
-def _with_check(item: Item, told: Check) -> Known | None:
-    pulls, commits = _known(item)
-    found = dict(commits.get(told.sha, {}))
-    entry = {"state": told.state, "url": told.url, "version": told.version, "artifacts": told.artifacts}
-    entry = {name: value for name, value in entry.items() if value}
-    before = found.get(told.name)
-    if before is not None and before["version"] >= told.version:
-        return None
-    found[told.name] = {"url": "", **entry}
-    if len(found) > CHECKS_MAX:
-        # What is green can be left out: it is what is not yet green that decides.
-        room = [name for name, one in found.items() if one["state"] in checks.GREEN and name != told.name]
-        for name in room[: len(found) - CHECKS_MAX]:
-            del found[name]
-        if len(found) > CHECKS_MAX and before is None:
-            del found[told.name]
-            found[MORE] = {"state": checks.PENDING, "url": "", "version": ""}
-    return _trimmed(pulls, {**commits, told.sha: found})
-
-
-def _known(item: Item) -> tuple[Known, Known]:
-    """The pull requests of the item, and the checks of commits."""
-    known = remembered(item)
-    return known.get(PULLS, {}), known.get(CHECKS, {})
-
-
-def _trimmed(pulls: Known, commits: Known) -> Known:
-    """Without the checks of commits that are nobody's head, but for the newest: their pull request may come yet."""
-    heads = {one["head"] for one in pulls.values()}
-    others = [sha for sha in commits if sha not in heads][-OTHER_COMMITS_MAX:]
-    return {PULLS: pulls, CHECKS: {sha: found for sha, found in commits.items() if sha in heads or sha in others}}
 
 
 # What follows from it
@@ -343,9 +305,27 @@ def _next_verb(board: Board, detail: Detail, policy: Policy) -> str | None:
     given: dict[str, Any] = {"comment": why, "revision": item.revision, "actor": actor(repository)}
     if verb == "approve":
         board.approve(item.id, done=True, token=run.token, **given)
+    elif _was_sent_back(item, detail.runs, policy):
+        return None
+    elif (over := table.over(item)) is not None:
+        # Nobody needs another run.
+        chosen = [{"id": item.id, "revision": item.revision}]
+        reason = {"reason": f"{over}; {why}"}
+        if not board.bulk("cancel", args=reason, items=chosen, actor=actor(repository)).done:
+            raise ItemChanged(f"{item.id} has changed", item=item.id)
+        return "cancel"
     else:
         board.send_back(item.id, **given)
     return verb
+
+
+def _was_sent_back(item: Item, runs: Sequence[Run], policy: Policy) -> bool:
+    """Whether an earlier result was sent back for the same reason, at the same commit. To send it back again would keep
+    agents busy for nothing: a check that fails at random is to be run again, or a person decides."""
+    name, found = _pull_of(item, runs[0])
+    told = {} if name is None else _told(item, name, found, policy)
+    same = [one for one in runs[1:] if one.outcome == "submitted" and one.links.get("head") == found.get("head")]
+    return any(told.items() <= one.checks.items() for one in same)
 
 
 def _annotate(board: Board, item: Item, run: Run, policy: Policy) -> bool:
@@ -353,9 +333,8 @@ def _annotate(board: Board, item: Item, run: Run, policy: Policy) -> bool:
     name, found = _pull_of(item, run)
     if name is None:
         return False
-    counted = _counted(item, found["head"], policy)
-    over = {one: entry for one, entry in counted.items() if entry["state"] != checks.PENDING}
-    told = {name: _shown(found), **{one: _shown(entry) for one, entry in over.items()}}
+    over = _over(item, found, policy)
+    told = _told(item, name, found, policy)
     # Not `pull_request`: by that name the holder of a run says which one is its own.
     links = {"head": found["head"]}
     failed = next((entry["url"] for entry in over.values() if _is_red(entry)), "")
@@ -373,13 +352,24 @@ def _annotate(board: Board, item: Item, run: Run, policy: Policy) -> bool:
     return True
 
 
+def _over(item: Item, found: Pull, policy: Policy) -> dict[str, dict[str, Any]]:
+    """The checks of the head that have ended."""
+    counted = _counted(item, found["head"], policy)
+    return {one: entry for one, entry in counted.items() if entry["state"] != checks.PENDING}
+
+
+def _told(item: Item, name: str, found: Pull, policy: Policy) -> dict[str, dict[str, str]]:
+    """What a run is annotated with."""
+    return {name: _shown(found), **{one: _shown(entry) for one, entry in _over(item, found, policy).items()}}
+
+
 def _shown(entry: dict[str, Any]) -> dict[str, str]:
     return {"state": entry["state"], **({"url": entry["url"]} if entry["url"] else {})}
 
 
 def _counted(item: Item, sha: str, policy: Policy) -> dict[str, dict[str, Any]]:
     """The checks of this very commit that count."""
-    found = remembered(item).get(CHECKS, {}).get(sha, {})
+    found = checks_of(item).get(sha, {})
     return {name: entry for name, entry in found.items() if policy.counts(name)}
 
 

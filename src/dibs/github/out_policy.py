@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+#: The commit status that dibs writes. It says nothing about the code.
+CLAIM_STATUS = "dibs/claim"
 #: The longest name of a label that GitHub accepts.
 LABEL_LENGTH_MAX = 50
 _LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?")

@@ -119,7 +119,7 @@ def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES
         author=line(as_object(found.get("user")).get("login"), NAME_LENGTH_MAX),
         association=line(found.get("author_association"), NAME_LENGTH_MAX) or "NONE",
         draft=found.get("draft") is True,
-        branch=_branch(repository, head.get("ref"), head.get("repo")),
+        branch=branch_name(repository, head.get("ref"), head.get("repo")),
         base=line(base.get("ref"), NAME_LENGTH_MAX),
         sha=line(head.get("sha"), NAME_LENGTH_MAX),
     )
@@ -131,7 +131,7 @@ def run_fact(repository: str, found: object) -> Fact | None:
     run = as_object(found)
     number, attempt = as_number(run.get("run_number")), as_number(run.get("run_attempt", 1))
     state = CONCLUSIONS.get(str(run.get("conclusion"))) if run.get("status") == "completed" else None
-    branch = _branch(repository, run.get("head_branch"), run.get("head_repository"))
+    branch = branch_name(repository, run.get("head_branch"), run.get("head_repository"))
     workflow = workflow_name(run)
     if state is None or not (number and attempt and branch and workflow):
         return None
@@ -220,7 +220,7 @@ def workflow_name(run: Mapping[str, Any]) -> str:
     return path.removeprefix(WORKFLOWS_FOLDER) or line(run.get("name"), NAME_LENGTH_MAX)
 
 
-def _branch(repository: str, ref: object, of: object) -> str:
+def branch_name(repository: str, ref: object, of: object) -> str:
     name = line(ref, NAME_LENGTH_MAX)
     # A fork that was deleted has no name.
     full_name = repository_name(as_object(of).get("full_name")) or "unknown/"

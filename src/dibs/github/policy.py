@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from dibs.github.out_policy import Out
+from dibs.github.out_policy import CLAIM_STATUS, Out
 from dibs.github.payload import CLOSED, FAILED, ISSUES, MERGED, OPEN, PULL_REQUEST, SUCCEEDED, WORKFLOW_RUN, Fact
 from dibs.model import DEFAULT_PRIORITY, DEFAULT_PROJECT
 from dibs.value import Value
@@ -52,6 +52,8 @@ PRIORITIES |= {"refactoring": 1}
 #: What completes an item whose run is done: that its pull request is merged, or that its checks are green.
 NEVER, ON_MERGE, ON_CHECKS = "never", "merged", "checks"
 CONTRACTS = (ON_MERGE, ON_CHECKS, NEVER)
+#: Stands between the file of a workflow and what started its run.
+RUN_MARK = " on "
 #: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes. A server takes no larger bodies than
 #: the limit, whatever they are.
 WEBHOOK_BYTES_MAX = 2_000_000
@@ -146,10 +148,13 @@ class Policy(Value):
         return rule.complete or self.complete
 
     def counts(self, check: str) -> bool:
-        return not self.checks or any(self.is_named(pattern, check) for pattern in self.checks)
+        if not self.checks:
+            return check != CLAIM_STATUS
+        return any(self.is_named(pattern, check) for pattern in self.checks)
 
     def is_named(self, pattern: str, check: str) -> bool:
-        return fnmatchcase(check.casefold(), pattern.casefold())
+        """A run of a workflow goes by the name of its file, too: see `of_workflow` in checks.py."""
+        return _any_matches((pattern,), (check, check.partition(RUN_MARK)[0]))
 
     def priority(self, fact: Fact, rule: Rule) -> tuple[int, str | None]:
         """The priority, and the label that gave it."""

@@ -10,7 +10,7 @@ event of the board that it has dealt with is kept in the same session.
 from __future__ import annotations
 
 from dibs import check
-from dibs.errors import Forbidden, ItemNotFound, SessionNotFound
+from dibs.errors import Forbidden, Invalid, ItemNotFound, SessionNotFound
 from dibs.github import checks, follow, payload
 from dibs.github.apply import AGENT, Outcome, converge
 from dibs.github.decide import INSTANT_LENGTH, remembered
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.github.api import Api
     from dibs.github.policy import Policy
+    from dibs.model import Item
 
 #: How many pages of runs a watcher reads that has never looked.
 FIRST_PAGES = 1
@@ -54,11 +55,14 @@ class Watcher:
         is_out = policy.out.is_about(repository)
         self._out = Outbound(board, api.another(), repository, policy.out, events) if is_out else None
         self._unreadable: list[str] = []
+        #: What could not be followed during this look, and what was reported before.
+        self._problems: list[str] = []
+        self._reported: set[str] = set()
         self._is_started = False
 
     def look(self) -> Round:
         """One round."""
-        self._unreadable = []
+        self._unreadable, self._problems = [], []
         outcomes: list[Outcome] = []
         before = (dict(self._cursor), self._events)
         for name, read in ((ISSUES, self._issues), (PULLS, self._pulls), (RUNS, self._runs)):
@@ -78,7 +82,9 @@ class Watcher:
         finally:
             if (self._cursor, self._events) != before:
                 self._keep_cursor()
-        found = tuple(outcomes)
+        found, problems = tuple(outcomes), [one for one in self._problems if one not in self._reported]
+        self._reported = set(self._problems)
+        wrote = wrote.replace(problems=(*problems, *wrote.problems))
         return Round(read=len(found), outcomes=found, unreadable=tuple(self._unreadable), wrote=wrote)
 
     @property
@@ -203,15 +209,24 @@ class Watcher:
         outcomes: list[Outcome] = []
         try:
             for item in follow.waiting(self._board):
-                for sha in follow.open_heads(item, self._repository):
-                    # Decided on all of them: the first one may be green, and the last one not.
-                    told = [follow.check(self._board, one, self._policy, decides=False) for one in self._checks(sha)]
-                    outcomes += [one for one in told if one is not None]
-                outcomes.append(follow.settle(self._board, item.id, self._policy))
+                try:
+                    outcomes += self._followed(item)
+                except Invalid as refusal:
+                    # What GitHub or the board refuses about one item does not stop the others.
+                    self._api.forget(self._path)
+                    self._problems.append(f"{item.id}: {refusal.message}")
         except BaseException:
             self._api.forget(self._path)
             raise
         return [one for one in outcomes if one.did]
+
+    def _followed(self, item: Item) -> list[Outcome]:
+        told: list[Outcome | None] = []
+        for sha in follow.open_heads(item, self._repository):
+            # Decided on all of them: the first one may be green, and the last one not.
+            told += [follow.check(self._board, one, self._policy, decides=False) for one in self._checks(sha)]
+        found = [one for one in told if one is not None]
+        return [*found, follow.settle(self._board, item.id, self._policy)]
 
     def _checks(self, sha: str) -> Iterator[checks.Check]:
         commit = f"{self._path}/commits/{sha}"
@@ -281,7 +296,7 @@ class Watcher:
             for one in known
             if one.get("repository") == self._repository and one.get("event") == event and one.get("version")
         ]
-        return min(versions, default="")
+        return min(filter(payload.instant, versions), default="")
 
 
 def _updated_at(one: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ NAME = "Dibs-Claim"
 #: Anywhere in the message, since a squash puts messages one after another, and `git merge --squash` indents them.
 #: As in git, the case of the name and blanks before the colon do not matter.
 _NAME = "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in NAME)
-_ITEM = rf"[A-Za-z0-9._-]{{1,{ID_LENGTH_MAX}}}"
+ITEM = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{ID_LENGTH_MAX - 1}}}"
 #: For grep; it may miss a token that is out of range.
-PATTERN = rf"^[[:blank:]]*{_NAME}[[:blank:]]*:[[:blank:]]*{_ITEM}/[0-9]{{1,15}}[[:space:]]*$"
-_LINE = re.compile(rf"^[ \t]*{_NAME}[ \t]*:[ \t]*({_ITEM})/([0-9]{{1,16}})[ \t]*$", re.MULTILINE)
+PATTERN = rf"^[[:blank:]]*{_NAME}[[:blank:]]*:[[:blank:]]*{ITEM}/[0-9]{{1,15}}[[:space:]]*$"
+_LINE = re.compile(rf"^[ \t]*{_NAME}[ \t]*:[ \t]*({ITEM})/([0-9]{{1,16}})[ \t]*$", re.MULTILINE)
 
 
 class Trailer(Value):
@@ -30,7 +30,7 @@ class Trailer(Value):
 def of(message: str) -> tuple[Trailer, ...]:
     """The trailers of a message, each once."""
     found = (Trailer(item=item, token=int(token)) for item, token in _LINE.findall(message.replace("\r", "")))
-    return tuple(dict.fromkeys(one for one in found if one.token <= TOKEN_MAX))
+    return tuple(dict.fromkeys(one for one in found if 0 < one.token <= TOKEN_MAX))
 
 
 def line(run: Trailer) -> str:

@@ -68,6 +68,7 @@ def _settle(service: Service, intake: Intake, watch: Watch) -> None:
         except Exception:
             # A failure about one item must not stop the decisions about all others.
             logging.exception("a result could not be decided about; retrying")
+            after = None
             service.feed.wait_for_stop(SETTLE_SECONDS)
 
 
