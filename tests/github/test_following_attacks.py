@@ -57,6 +57,19 @@ def test_a_workflow_that_a_push_and_a_pull_request_started_has_to_be_green_twice
     assert (status(checked), "ci.yml on push: failure" in last_comment(checked)) == ("ready", True)
 
 
+def test_a_status_cannot_take_the_place_of_a_workflow(checked: GitHub) -> None:
+    """An agent that can push can set a status of any name."""
+    checked.policy = Policy(complete=policy.ON_CHECKS, checks=("ci.yml",))
+    submitted(checked.board)
+    checked.tell(opened())
+    checked.tell(build(1, "", status="in_progress"))
+    for context in ("ci.yml", "CI.yml on push"):
+        checked.tell(statuses(context, "success", A, "dibs/login", second=3))
+    assert status(checked) == "pending_approval"
+    checked.tell(build(1, "success"))
+    assert status(checked) == "done"
+
+
 def test_a_result_is_not_sent_back_again_and_again_for_one_failure(checked: GitHub) -> None:
     """The second run has found the check to fail at random, and has changed nothing."""
     submitted(checked.board, commit=A)

@@ -6,6 +6,8 @@ check of its own; here the run of the workflow stands for its jobs, so that a ma
 
 from __future__ import annotations
 
+import re
+
 from dibs.check import NAME_LENGTH_MAX
 from dibs.github.payload import (
     PULL_REQUEST,
@@ -35,6 +37,7 @@ RED = frozenset({"failure", "error", "timed_out", "startup_failure"})
 #: The app whose checks are the jobs of workflows.
 ACTIONS = "github-actions"
 SHA_LENGTH = 40
+_WORKFLOW = re.compile(rf"\S+\.ya?ml({RUN_MARK}.*)?", re.IGNORECASE)
 
 
 class Check(Value):
@@ -95,7 +98,7 @@ def of_app(repository: str, found: object) -> Check | None:
     return _check(
         repository,
         run,
-        name=line(run.get("name"), NAME_LENGTH_MAX),
+        name=_no_workflow(line(run.get("name"), NAME_LENGTH_MAX)),
         version=f"{instant(run.get('started_at')) or ''}~{number:012d}",
         branches=(suite.get("head_branch"),) if is_own else (),
     )
@@ -112,10 +115,15 @@ def of_status(repository: str, sha: object, found: object) -> Check | None:
     return _check(
         repository,
         {**run, "html_url": data.get("target_url")},
-        name=line(data.get("context"), NAME_LENGTH_MAX),
+        name=_no_workflow(line(data.get("context"), NAME_LENGTH_MAX)),
         version=f"{at}~{number:012d}",
         branches=tuple(heads),
     )
+
+
+def _no_workflow(name: str) -> str:
+    """Whoever may set a status chooses its name. Only a run of a workflow goes by that of a workflow's file."""
+    return f"{name[: NAME_LENGTH_MAX - 9]} (status)" if _WORKFLOW.fullmatch(name) else name
 
 
 def _check(repository: str, run: Mapping[str, Any], *, name: str, version: str, **more: Any) -> Check | None:
