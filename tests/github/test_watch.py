@@ -434,3 +434,18 @@ def test_an_item_whose_checks_github_refuses_is_reported_once_and_stops_no_other
     assert watching.look().wrote.problems == (), "told once"
     watching.close()
     assert not [one for one in api.asked if ".." in one.path]
+
+
+def test_a_watcher_with_another_policy_decides_nothing_about_other_repositories(github: GitHub, api: FakeApi) -> None:
+    awaiting(github)
+    api.put_pull(20)
+    look(github, api)
+    api.put_status("a" * 40, "ci", "success", at(1))
+    github.policy = Policy(complete="merged")
+    look(github, api)
+    github.policy = Policy(complete="checks")
+    with FakeApi(description(), "acme/blog") as blog:
+        found = Watcher(github.board, Api(TOKEN, blog.url, sleep=no_sleep), "acme/blog", github.policy)
+        found.look()
+        found.close()
+    assert github.board.get("login").item.status == "pending_approval", "it waits for a merge in acme/shop"

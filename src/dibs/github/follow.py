@@ -99,10 +99,12 @@ def check(board: Board, told: Check, policy: Policy, *, decides: bool = True) ->
     return outcome.replace(did=(*did, *settle(board, item, policy).did)) if decides else outcome
 
 
-def waiting(board: Board) -> tuple[Item, ...]:
-    """The items whose pull requests may still decide something."""
+def waiting(board: Board, repository: str | None = None) -> tuple[Item, ...]:
+    """The items whose pull requests, or those in this repository, may still decide something."""
     found = board.list(statuses=[IN_PROGRESS, PENDING_APPROVAL], limit=LIST_MAX)
-    return tuple(item for item in found if item.review or pulls_of(item))
+    if repository is None:
+        return tuple(item for item in found if item.review or pulls_of(item))
+    return tuple(item for item in found if any(name.startswith(f"{repository}#") for name in pulls_of(item)))
 
 
 def open_heads(item: Item, repository: str) -> tuple[str, ...]:

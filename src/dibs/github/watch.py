@@ -208,7 +208,8 @@ class Watcher:
         have ended after its checks."""
         outcomes: list[Outcome] = []
         try:
-            for item in follow.waiting(self._board):
+            # Those of other repositories are for their watchers, which may have another policy.
+            for item in follow.waiting(self._board, self._repository):
                 try:
                     outcomes += self._followed(item)
                 except Invalid as refusal:

@@ -67,8 +67,7 @@ def end_session(t: Transaction, session: str, *, reason: str | None = None) -> S
         around += t.all("around_session", session=one.id)
     t.lock_items({item for item, _ in around if item is not None})
     # The tickets of all of them first: what one of them releases must not be offered to one that ends, too.
-    for one in (found, *descendants):
-        close_tickets(t, one)
+    close_tickets(t, (found, *descendants))
     released = end_claims(t, found, _release, EVERY_CLAIM)
     for one in descendants:
         released += end_claims(t, one, _release_with_parent, EVERY_CLAIM)
@@ -175,9 +174,11 @@ def close_session(t: Transaction, session: Session, reason: str) -> Session:
     return ended
 
 
-def close_tickets(t: Transaction, session: Session) -> None:
-    for (item,) in t.all("tickets_of_session", session=session.id):
-        close_ticket(t, t.state(item), session.id, "its session ended")
+def close_tickets(t: Transaction, sessions: Sequence[Session]) -> None:
+    """Those with an offer last: the offer must not pass to another one of these sessions."""
+    tickets = [(item, one.id) for one in sessions for (item,) in t.all("tickets_of_session", session=one.id)]
+    for item, session in sorted(tickets, key=lambda ticket: t.state(ticket[0]).item.offered_to == ticket[1]):
+        close_ticket(t, t.state(item), session, "its session ended")
 
 
 def _release(t: Transaction, state: State) -> Step:

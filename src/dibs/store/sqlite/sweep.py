@@ -66,6 +66,6 @@ def _reap(t: Transaction, session: str, owner: Owner, dead: Collection[Owner], l
         ended += end_claims(t, one, owner_died, limit - len(ended))
     if not any(t.all("items_of_session", session=one.id, limit=1) for one in reasons):
         for one, why in reasons.items():
-            close_tickets(t, one)
+            close_tickets(t, (one,))
             close_session(t, one, why)
     return ended

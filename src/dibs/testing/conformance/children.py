@@ -134,7 +134,15 @@ class TestChildren:
         for item, waiting in (("x", ("sub", "other")), ("y", ("main", "other"))):
             for one in waiting:
                 board.wait(item, session=one)
+        added(board, "z")
+        session(board, id="holder")
+        board.claim("z", session="holder")
+        for one in ("main", "sub", "other"):
+            board.wait("z", session=one)
+        board.release("z", session="holder")
         board.end_session("main")
+        offers = [event.data["offered_to"] for event in board.log("z") if event.kind == "offered"]
+        assert offers == ["main", "other"], "the offer of one that ends goes to none of its family"
         for item, gone in (("x", "sub"), ("y", "main")):
             assert kinds(board, item)[-2:] == ["released", "offered"]
             assert board.get(item).item.offered_to == "other"
