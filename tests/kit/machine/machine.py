@@ -44,8 +44,8 @@ ANSWERS = frozenset(
 )
 
 
-#: Of these, what few examples have to show at least.
-HOT = frozenset({"claim", "next", "heartbeat", "progress", "done", "submit", "sweep", "hand", "claim_subject"})
+#: Of these, what few examples have to show at least; hand-overs and claims of subjects are rarer than that.
+HOT = frozenset({"claim", "next", "heartbeat", "progress", "done", "submit", "sweep"})
 
 
 class BoardMachine(Items, Subjects, Queues, Claims):
