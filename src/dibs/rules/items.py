@@ -141,9 +141,9 @@ def edit(
 ) -> Step | None:
     """Change the content; None if nothing changes. An edit of approved content withdraws the approval.
 
-    `relabel`: the caller may change what is for admins to change. `blockers` are the open dependencies after a change of
-    `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that are
-    not among the `holds` of other sessions.
+    `relabel`: the caller may change what is for admins to change. `blockers` are the open dependencies after a change
+    of `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that
+    are not among the `holds` of other sessions.
     """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
