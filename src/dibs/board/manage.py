@@ -109,7 +109,7 @@ class ManageVerbs(BoardBase):
         """Change the given fields; a list replaces the old list, and `add_resources` adds to one. The answer has the
         old values as `before`. With `session` (and `token`), only if that session holds the item: it may add resources
         that no other session holds. With `revision`, only if the item is still at that revision; without `relabel`,
-        type and action cannot change."""
+        type, action, review and what another system says cannot change."""
         added = check.resources(add_resources)
         if added and "resources" in changes:
             raise Invalid("give either resources, a whole new list, or add_resources", field="add_resources")

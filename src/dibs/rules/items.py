@@ -11,7 +11,7 @@ from dibs.rules.resources import busy, conflict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from dibs.model import Blocker, Claim
@@ -141,9 +141,9 @@ def edit(
 ) -> Step | None:
     """Change the content; None if nothing changes. An edit of approved content withdraws the approval.
 
-    `relabel`: the caller may change type and action. `blockers` are the open dependencies after a change of
-    `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that are
-    not among the `holds` of other sessions.
+    `relabel`: the caller may change what is for admins to change. `blockers` are the open dependencies after a change
+    of `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that
+    are not among the `holds` of other sessions.
     """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
@@ -230,6 +230,15 @@ def found(
     return step(state, kind="found", at=now, status=status, actor=actor, data=data, **real)
 
 
+def refuse_invented(new: Mapping[str, Any]) -> None:
+    """Refuse content of a new item that only an admin may write, as `edit` does without `relabel`."""
+    payload = new.get("payload")
+    if isinstance(payload, dict) and table.EXTERNAL in payload:
+        raise Forbidden(
+            f"the payload's {table.EXTERNAL} is what another system says; only an admin can write it", field="payload"
+        )
+
+
 def _covered(item: Item, real: dict[str, Any]) -> frozenset[str]:
     """The changed fields that an approval covers. It does not cover the payload's `external`: what happens to an issue
     after the approval has to be recorded, also while the item is held, and is no part of the work."""
@@ -256,6 +265,14 @@ def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
             f"the payload's {table.EXTERNAL} of {item.id} is what another system says; only an admin can change it",
             item=item.id,
             field="payload",
+            action=item.action,
+        )
+    if "subject" in real and table.EXTERNAL in item.payload:
+        # Without its subject, the item would not follow the other system, and another one could take its place.
+        raise Forbidden(
+            f"{item.id} follows its subject, {item.subject}; only an admin can change that",
+            item=item.id,
+            field="subject",
             action=item.action,
         )
 

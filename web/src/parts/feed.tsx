@@ -22,10 +22,12 @@ export function words(event: Event): string {
 }
 
 /** What another system says about the item or its run: see `external` and `annotate`. */
-function elsewhere({ data }: Event): string {
+function elsewhere({ data, kind, actor, agent }: Event): string {
   const { payload, checks } = data as { payload?: { external?: { said?: string } }; checks?: Record<string, { state: string }> };
   const told = Object.entries(checks ?? {}).map(([name, check]) => `${name}: ${check.state}`);
-  return payload?.external?.said ?? told.join(", ");
+  // The session of an annotation is that of the run, whoever wrote it.
+  const by = kind === "annotated" && actor !== agent ? [`by ${actor}`] : [];
+  return payload?.external?.said ?? [...by, ...(told.length ? [told.join(", ")] : [])].join(" · ");
 }
 
 export const EventLine = ({ event, names = true }: { event: Event; names?: boolean }) => (

@@ -53,6 +53,7 @@ export function ItemView() {
           </span>
         ))}
       </p>
+      <Subject of={detail} />
       <p class="buttons">
         <Buttons item={brief} />
         <Edit id={id} />
@@ -77,6 +78,18 @@ export function ItemView() {
       <Runs detail={detail} />
       <Log id={id} revision={brief.revision} />
     </article>
+  );
+}
+
+/** What the item is about, as a link to where that is, if another system said so. */
+function Subject({ of }: { of: Detail }) {
+  const { subject, payload } = of.item;
+  if (!subject) return null;
+  const { url } = (payload["external"] ?? {}) as { url?: string };
+  return (
+    <p>
+      about <Target name={subject} target={url || subject} />
+    </p>
   );
 }
 
@@ -233,7 +246,7 @@ const Target = ({ name, target }: { name: string; target: unknown }) =>
   ) : (
     <span>
       <Text>
-        {name} {plain(target)}
+        {name === target ? name : `${name} ${plain(target)}`}
       </Text>{" "}
     </span>
   );

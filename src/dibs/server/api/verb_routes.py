@@ -15,6 +15,7 @@ from dibs import check
 from dibs.board import Board
 from dibs.errors import Unauthenticated
 from dibs.model import ADMIN, Grant, Owner
+from dibs.rules import items
 from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, describe, describe_answer
 from dibs.server.api.examples import REQUESTS
@@ -118,6 +119,10 @@ def call(
     if verb.name == "edit" and caller.role != ADMIN:
         # An agent that changes an item's action could escape its policy.
         arguments["relabel"] = False
+    if verb.name in ("add", "add_many", "claim_subject") and caller.role != ADMIN:
+        # What GitHub is taken to have said decides about the result.
+        for new in arguments.get("items") or (arguments,):
+            items.refuse_invented(new)
     if verb.name == "bulk":
         wanted = BY_NAME.get(arguments["verb"], verb)
         # Without a session, the caller rejects as a person.
@@ -159,6 +164,7 @@ def release_if_revoked(service: Service, request: Request, found: Any) -> None:
 def _session_arguments(service: Service, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
     owner = arguments.get("owner")
     service.callers.require_kind(caller, arguments.get("kind"))
+    service.callers.require_free_id(caller, arguments.get("id"))
     if arguments.get("parent") is not None:
         # The end of the parent releases the claims of its children.
         service.callers.require_session(caller, check.name(arguments["parent"], "parent"))

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, Unauthenticated
+from dibs.github.payload import SESSION_PREFIXES
 from dibs.model import ADMIN, AGENT, LOGINS, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
@@ -227,6 +228,11 @@ class Callers:
                 f" dibs key create --role {PERSON} makes one",
                 role=PERSON,
             )
+
+    def require_free_id(self, caller: Caller, session: object) -> None:
+        """A program that started the session in which a repository's place is kept could let dibs overlook it."""
+        if caller.role != ADMIN and isinstance(session, str) and session.startswith(SESSION_PREFIXES):
+            raise Forbidden("sessions of this name keep what GitHub said; choose another id", session=session)
 
     def agent_for(self, caller: Caller, name: str | None, default: str = "") -> str:
         """The agent of a new session. A key of one agent starts only that agent's sessions. A key without an agent

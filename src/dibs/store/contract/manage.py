@@ -102,7 +102,8 @@ class ManageVerbs(ABC):
         claimed item, and its approved content, cannot change: `INVALID`, with the `holder`. The subject of another item
         is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type, action or
         `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed;
-        so is another `external` in the payload, since what another system says may end the item.
+        so is another `external` in the payload, since what another system says may end the item, and another subject
+        of an item that has it.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is

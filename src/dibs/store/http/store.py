@@ -12,7 +12,7 @@ import time
 from dibs import randomness
 from dibs.errors import Invalid, SessionNotFound, StoreUnavailable
 from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
-from dibs.model.webhooks import Webhook
+from dibs.model.webhooks import Delivery, Webhook
 from dibs.store.contract import Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
 from dibs.store.http.transport import NoAnswer, Reply, require_private, sender
@@ -38,6 +38,8 @@ WATCH_SECONDS = 25.0
 #: stopped or disconnected meanwhile.
 NEXT_SECONDS = 10.0
 ARCHIVE_SECONDS = 600.0
+#: Longer than a server waits for the answer of a receiver.
+SENDING_SECONDS = 20.0
 #: How much of a long answer is asked for at a time.
 PAGE_BYTES = 8_000_000
 #: Fields of an agent that the store sets, and of a webhook and a session that a client may send.
@@ -154,6 +156,13 @@ class WrittenVerbs(Store):
         body = {name: wire.encode(getattr(webhook, name)) for name in SENT_OF_WEBHOOK}
         answer = self._client.ask("POST", "/v1/webhooks", {**body, "actor": webhook.created_by, "secret": secret})
         return _decoded(Webhook, answer["webhook"])
+
+    def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery:
+        """Not repeated if the answer is lost: the message may have been sent, and a dead letter deleted."""
+        path = f"/v1/webhooks/{_quoted(webhook)}/send"
+        asked = {"event": event}
+        answer = self._client.ask("POST", path, asked, repeatable=False, wait_seconds=SENDING_SECONDS)
+        return _decoded(Delivery, answer)
 
     # Long answers, in pages
 
