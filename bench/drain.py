@@ -1,5 +1,5 @@
-"""Next and done, durably, by 1 and by 8 processes, beside a bare loop of apsw that writes the same rows; and the CPU time
-of a pair where the disk takes none."""
+"""Next and done, durably, by 1 and by 8 processes, beside a bare loop of apsw that writes the same rows; and the CPU
+time of a pair where the disk takes none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FLEETS = {
 #: How many pairs of each kind are timed in turn for their CPU time, and how often.
 CPU_PAIRS, CPU_TURNS = 100, 20
 #: A filesystem in memory.
-MEMORY = "/dev/shm"  # noqa: S108  # a folder of its own is made in it
+MEMORY = "/dev/shm"  # a folder of its own is made in it
 
 
 def measure() -> tuple[str, list[dict[str, object]]]:

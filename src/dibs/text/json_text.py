@@ -36,6 +36,8 @@ def dumps(data: Any, comma: str = ", ", colon: str = ": ") -> str:
         if data != data or data in (INFINITY, -INFINITY):
             raise ValueError(f"{data} is not a JSON number")
         return float.__repr__(data)
+    if not data and isinstance(data, dict):
+        return "{}"  # as most columns are
     if isinstance(data, dict):
         return "{" + comma.join(f"{_key(key)}{colon}{dumps(value, comma, colon)}" for key, value in data.items()) + "}"
     if isinstance(data, list | tuple):

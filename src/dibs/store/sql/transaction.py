@@ -312,7 +312,7 @@ class Transaction(ABC):
         for step in decision.steps:
             self.apply(step)
         if decision.renewed is not None:
-            self.run_one("renew_claim", rows.encode(decision.renewed))
+            self.run_one("renew_claim", rows.plain(decision.renewed))
         if decision.activity is not None:
             self.run("insert_activity", rows.encode(decision.activity))
             if isinstance(decision.refusal, ItemAlreadyClaimed):
@@ -356,34 +356,33 @@ class Transaction(ABC):
 
     def apply(self, step: Step) -> None:
         """Write one step: the item, its claim, its run, its tickets and its event."""
-        kind, item = step.event.kind, rows.encode(step.item)
+        kind = step.event.kind
         if kind == "added":
-            self.run("insert_item", item)
+            self.run("insert_item", rows.encode(step.item))
             self._put_dependencies(step.item, "put_dependency")
         elif kind == "edited":
-            self.run_one("rewrite_item", item)
+            self.run_one("rewrite_item", rows.encode(step.item))
             if "depends_on" in step.event.data:
                 self.run("drop_dependencies", {"item": step.item.id})
                 self._put_dependencies(step.item, "put_dependency_if_there")
         else:
-            self.run_one("move_item", item)
+            self.run_one("move_item", rows.plain(step.item))
         if kind == "claimed":
             assert step.claim is not None
             assert step.run is not None, "a claim opens a run"
-            self.run("insert_claim", rows.encode(step.claim))
+            self.run("insert_claim", rows.plain(step.claim))
             self.run("insert_run", rows.encode(step.run))
         elif kind == "progress":
             assert step.claim is not None, "progress renews"
-            self.run_one("renew_claim", rows.encode(step.claim))
+            self.run_one("renew_claim", rows.plain(step.claim))
         elif kind == "annotated":
             assert step.run is not None, "an annotation is of a run"
             self.run_one("annotate_run", rows.encode(step.run))
         elif step.run is not None and step.claim is None:
-            ended = rows.encode(step.run)
-            self.run_one("delete_claim", {"item": ended["item"], "token": ended["token"]})
-            self.run_one("end_run", ended)
+            self.run_one("delete_claim", {"item": step.run.item, "token": step.run.token})
+            self.run_one("end_run", rows.encode(step.run))
         for ticket in step.closed:
-            self.run_one("close_ticket", rows.encode(ticket))
+            self.run_one("close_ticket", rows.plain(ticket))
         self.run("insert_event", rows.encode(step.event))
         self.changed = True
         self.freed = self.freed or kind in FREED

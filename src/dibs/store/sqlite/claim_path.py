@@ -210,7 +210,7 @@ def renew(
     if not fencing.is_due(live, t.now, every, ttl):
         return fencing.renewal(live, t.now, t.settings, renewed=False)
     renewed = fencing.renew(live, t.now, ttl)
-    t.run_one("renew_claim", rows.encode(renewed))
+    t.run_one("renew_claim", rows.plain(renewed))
     t.touch_session(session)
     return fencing.renewal(renewed, t.now, t.settings)
 
