@@ -35,8 +35,8 @@ def _payload() -> list[dict[str, object]]:
         boards = {kind: dibs.connect(os.path.join(folder, f"{len(kind)}.db"), create=True) for kind in kinds}
         me = {kind: board.start_session("bench").id for kind, board in boards.items()}
         for kind, payload in kinds.items():
-            for start in range(0, ROUNDS * PAIRS, 10):
-                boards[kind].add_many([{"title": "an item", "payload": payload} for _ in range(start, start + 10)])
+            for _ in range(ROUNDS * PAIRS // 10):
+                boards[kind].add_many([{"title": "an item", "payload": payload}] * 10)
         for _ in range(ROUNDS * PAIRS):
             for kind, board in boards.items():
                 start = time.perf_counter()

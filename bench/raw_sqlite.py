@@ -1,4 +1,4 @@
-"""The limit for a SQLite board: a loop that finds the first ready item, claims it and ends it as done through bare apsw.
+"""The limit for a SQLite board: a loop that claims the first ready item and ends it as done through bare apsw.
 
 Schema, indexes, connection settings, fair lock, bell and written rows are those of a board; nothing else is read, and
 nothing is decided.
@@ -7,6 +7,7 @@ nothing is decided.
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from dibs.config import DEFAULTS
 from dibs.store.sqlite.bell import Bell
@@ -18,7 +19,8 @@ TTL = 1_800_000
 
 FIRST = """
 SELECT seq, id, token, revision FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL AND project = 'default' AND type = 'task' AND action = 'task' AND approved = 0
+WHERE status = 'ready' AND offered_to IS NULL AND project = 'default' AND type = 'task' AND action = 'task'
+  AND approved = 0
 ORDER BY priority DESC, seq LIMIT 1
 """
 MOVE = """
@@ -27,7 +29,9 @@ UPDATE items SET status = ?, updated_at = ?, attempts = 1, strikes = 0, failures
 WHERE id = ? AND revision = ?
 """
 CLAIM = "INSERT INTO claims VALUES (?, ?, 'raw', 'bench', ?, ?, ?, ?, 1800.0, 0)"
-RUN = "INSERT INTO runs (item, token, session, agent, started_at, links, cost) VALUES (?, ?, 'raw', 'bench', ?, '{}', '{}')"
+RUN = """
+INSERT INTO runs (item, token, session, agent, started_at, links, cost) VALUES (?, ?, 'raw', 'bench', ?, '{}', '{}')
+"""
 EVENT = """
 INSERT INTO events (item, number, kind, at, status, token, actor, session, agent, data)
 VALUES (?, ?, ?, ?, ?, ?, 'bench', 'raw', 'bench', ?)
@@ -47,7 +51,8 @@ class RawBoard:
         """The item that was claimed, its token and its revision."""
         self._begin()
         now, run = time.time_ns() // 1_000_000, self._cursor.execute
-        ((_, item, token, revision),) = run(FIRST).fetchall()
+        first: Any = run(FIRST).fetchone()
+        _, item, token, revision = first
         token, revision = token + 1, revision + 1
         run(MOVE, ("in_progress", now, token, revision, item, revision - 1))
         run(CLAIM, (item, token, now, now, now + TTL, now + TTL))

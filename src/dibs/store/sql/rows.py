@@ -38,6 +38,22 @@ def item(row: Row) -> Item:
     return Item.of(fields)
 
 
+def item_with_run(row: Row) -> tuple[Item, Run | None]:
+    """An item with its latest run, of columns that follow one another and are all null without one."""
+    after_item = len(Item._fields)
+    return item(row[:after_item]), None if row[after_item] is None else run(row[after_item:])
+
+
+def item_with_claim_and_run(row: Row) -> tuple[Item, Claim | None, Run | None]:
+    after_item = len(Item._fields)
+    after_claim = after_item + len(Claim._fields)
+    return (
+        item(row[:after_item]),
+        None if row[after_item] is None else claim(row[after_item:after_claim]),
+        None if row[after_claim] is None else run(row[after_claim:]),
+    )
+
+
 def claim(row: Row) -> Claim:
     return Claim.of(dict(zip(Claim._fields, row, strict=True)))
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How many notes of the previous run the answer of a claim has.
 NOTES_MAX = 20
+#: How often `seen_at` of a session is written, in milliseconds.
+SEEN_EVERY = 5000
 #: Events that make an item claimable, by every session or by the one that it is offered to.
 FREED = frozenset({"claimable", "offered"})
 #: The status of a dependency that a file of a vault names and that does not exist yet.
@@ -195,20 +197,26 @@ class Transaction(ABC):
         """The session, which exists and has not ended."""
         self.lock_session(session)
         row = self.one("session_by_id", id=session)
-        found = None if row is None else rows.session(row)
-        if found is None or found.ended_at is not None:
-            raise refusals.session_not_found(
-                session, ended=found is not None, reason=None if found is None else found.end_reason
-            )
-        return found
+        return self.live(session, None if row is None else rows.session(row))
+
+    def live(self, id: str, session: Session | None) -> Session:
+        """This session, if it was found and has not ended; raises the refusal otherwise."""
+        if session is None or session.ended_at is not None:
+            reason = None if session is None else session.end_reason
+            raise refusals.session_not_found(id, ended=session is not None, reason=reason)
+        return session
+
+    def session_and_agent(self, session: str) -> tuple[Session, Agent]:
+        """The session, which exists and has not ended, with its agent."""
+        me = self.session(session)
+        return me, self.agent(me.agent)
 
     def claimant(self, session: str, agent: str | None, project: str | None = None) -> Claimant:
         """The session with its load and, with a project, the resources held there. `agent` is the agent that the
         caller takes it for."""
-        me = self.session(session)
+        me, mine = self.session_and_agent(session)
         if agent is not None and agent != me.agent:
             raise refusals.wrong_agent(session, me.agent, agent)
-        mine = self.agent(me.agent)
         holds = () if project is None else self.holds(project)
         return Claimant(session=me, agent=mine, load=self.load(me, mine), holds=holds)
 
@@ -390,6 +398,11 @@ class Transaction(ABC):
     def _put_dependencies(self, item: Item, statement: str) -> None:
         for needs in item.depends_on:
             self.run(statement, {"item": item.id, "needs": needs})
+
+    def touch(self, session: Session) -> None:
+        """`touch_session` for a session that was loaded, so that it is known whether there is anything to do."""
+        if not self.now - SEEN_EVERY < session.seen_at <= self.now:
+            self.touch_session(session.id)
 
     def touch_session(self, session: str) -> None:
         """Set `seen_at`, at most every five seconds: on PostgreSQL each update leaves a dead row version."""

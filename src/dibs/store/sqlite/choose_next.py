@@ -1,7 +1,7 @@
 """How `next` chooses: the best items of all lanes that the agent may take.
 
-A lane is the ready items of one (project, type, action, approved), in the order of an index. Lanes are merged lazily,
-so items behind the chosen ones are never read.
+A lane is the ready items of one (project, type, action, approved), in the order of an index. One statement finds all
+lanes with the first item of each. Lanes are merged lazily, so items behind the chosen ones are never read.
 """
 
 from __future__ import annotations
@@ -15,26 +15,48 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from dibs.model import Item
+    from dibs.model import Item, Run
     from dibs.rules.claiming import Claimant
     from dibs.store.sql.transaction import Transaction
 
-    Lane = tuple[str, str, str, int]
+    #: The place of an item in the order of `next`: (-priority, seq).
+    Rank = tuple[int, int]
 
 #: How many items with a conflicting resource one search skips.
 PASSED_OVER_MAX = 10_000
 
 
-def best(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], n: int) -> list[Item]:
-    """The first `n` items for this claimant: priority descending, then oldest."""
-    chosen: list[Item] = []
+class Lane:
+    """The ready items of one (project, type, action, approved), and the rank of the first one."""
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self.project, self.type, self.action, self.approved = row[:4]
+        self.first: Rank = row[4:]
+
+    def ranks(self, t: Transaction) -> Iterator[Rank]:
+        """The rank of each item. Those after the first are read only if they are asked for."""
+        yield self.first
+        others = t.each("lane", project=self.project, type=self.type, action=self.action, approved=self.approved)
+        next(others)
+        yield from others
+
+
+def best(
+    t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], n: int
+) -> list[tuple[Item, Run | None]]:
+    """The first `n` items for this claimant, each with its latest run: priority descending, then oldest."""
+    chosen: list[tuple[Item, Run | None]] = []
+    if n < 1:
+        return chosen
     search = Search(t, claimant)
     for looked, (_, seq) in enumerate(_ranked(t, lanes(t, claimant, types, projects))):
-        if len(chosen) >= n or looked >= PASSED_OVER_MAX:
+        if looked >= PASSED_OVER_MAX:
             break
-        item = _item(t, seq)
+        item, run = _ready_item(t, seq)
         if not search.skips(item) and item.id not in t.passed_over:
-            chosen.append(item)
+            chosen.append((item, run))
+            if len(chosen) == n:
+                break
     return chosen
 
 
@@ -47,7 +69,7 @@ def ahead_of(t: Transaction, claimant: Claimant, item: Item, most: int) -> int:
     for rank in _ranked(t, lanes(t, claimant, (), ())):
         if rank >= position or count >= most:
             break
-        count += not search.skips(_item(t, rank[1]))
+        count += not search.skips(_ready_item(t, rank[1])[0])
     return count
 
 
@@ -72,45 +94,22 @@ def lanes(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Se
     """The lanes with ready items that the caller asked for and that the agent may take."""
     wanted = wanted_types(claimant.agent, types)
     return [
-        (project, type, action, approved)
-        for project, type, action, approved in _ready_lanes(t)
-        if (not projects or project in projects)
-        and (wanted is None or type in wanted)
-        and limits.may_take(claimant.agent, action, bool(approved))
+        lane
+        for lane in map(Lane, t.all("lanes"))
+        if (not projects or lane.project in projects)
+        and (wanted is None or lane.type in wanted)
+        and limits.may_take(claimant.agent, lane.action, bool(lane.approved))
     ]
 
 
-def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[tuple[Any, ...]]:
-    """(-priority, seq) of every item in these lanes, best first."""
+def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[Rank]:
+    """The rank of every item in these lanes, best first."""
     from heapq import merge
 
-    return merge(*(t.each("lane", **_parameters(lane)) for lane in wanted))
+    return merge(*(lane.ranks(t) for lane in wanted))
 
 
-def _item(t: Transaction, seq: int) -> Item:
-    row = t.one("item_by_seq", seq=seq)
+def _ready_item(t: Transaction, seq: int) -> tuple[Item, Run | None]:
+    row = t.one("ready_item", seq=seq)
     assert row is not None
-    return rows.item(row)
-
-
-def _ready_lanes(t: Transaction) -> Iterator[Lane]:
-    """Every lane with items, by a skip scan of the index."""
-    for project in _each_next(t, "project", "", {}):
-        for type in _each_next(t, "type", "", {"project": project}):
-            for action in _each_next(t, "action", "", {"project": project, "type": type}):
-                prefix = {"project": project, "type": type, "action": action}
-                for approved in _each_next(t, "approved", -1, prefix):
-                    yield project, type, action, approved
-
-
-def _each_next(t: Transaction, column: str, before: str | int, prefix: dict[str, Any]) -> Iterator[Any]:
-    """The values of one column of the lanes' index, in order, for given values of the columns before it."""
-    row = t.one(f"next_{column}", **prefix, **{column: before})
-    while row is not None:
-        yield row[0]
-        row = t.one(f"next_{column}", **prefix, **{column: row[0]})
-
-
-def _parameters(lane: Lane) -> dict[str, str | int]:
-    project, type, action, approved = lane
-    return {"project": project, "type": type, "action": action, "approved": approved}
+    return rows.item_with_run(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dibs.errors import ClaimExpired, DibsError
 from dibs.model import Finished, Grant, Heartbeat
 from dibs.rules import claiming, ending, fencing, limits
+from dibs.rules.decision import State
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
 from dibs.text import json_text
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Claim, Ended, Item, Lost, Renewal, Run, Session
-    from dibs.rules.decision import State, Step
+    from dibs.rules.decision import Step
     from dibs.store.sql.transaction import Transaction
 
 #: How many overdue items of each kind `next` records before it chooses: practically all, so that none is passed over
@@ -45,7 +46,7 @@ def claim(
         keeps_offer=keeps_offer,
     )
     t.write(decision)
-    t.touch_session(session)
+    t.touch(claimant.session)
     if decision.renewed is not None:
         row = t.one("run_before", item=item, token=decision.renewed.token)
         before = None if row is None else rows.run(row)
@@ -93,23 +94,25 @@ def next_(
     if full is not None:
         t.refuse(full)
     grants = []
-    for item in choose_next.best(t, claimant, types, projects, limits.room(t.now, claimant.agent, claimant.load, n)):
-        before = t.state_of(item)
-        step = claiming.grant(t.now, before, claimant.session, ttl)
+    room = limits.room(t.now, claimant.agent, claimant.load, n)
+    for item, run in choose_next.best(t, claimant, types, projects, room):
+        step = claiming.grant(t.now, State(item=item, run=run), claimant.session, ttl)
         t.apply(step)
-        grants.append(_grant(t, step.item, step.claim, before.run))
+        grants.append(_grant(t, step.item, step.claim, run))
     if grants:
         t.spend(claimant, len(grants))
-        t.touch_session(session)
+        t.touch(claimant.session)
     return tuple(grants)
 
 
 def record_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
     """Record expired claims, schedules that have come and lapsed offers, oldest first and at most `limit` of each.
     Returns the items by statement."""
-    moved: dict[str, list[Item]] = {}
-    for statement in ("expired_items", "due_items", "lapsed_offers"):
-        moved[statement] = []
+    moved: dict[str, list[Item]] = {"expired_items": [], "due_items": [], "lapsed_offers": []}
+    due = t.scalar("due")
+    if due is None or due > t.now:
+        return moved
+    for statement in moved:
         for (item,) in t.all(statement, now=t.now, limit=limit):
             steps, state = due_steps(t.now, t.state(item), t.settings)
             for step in steps:
