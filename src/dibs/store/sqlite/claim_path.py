@@ -5,7 +5,6 @@ from __future__ import annotations
 from dibs.errors import ClaimExpired, DibsError
 from dibs.model import Finished, Grant, Heartbeat
 from dibs.rules import claiming, ending, fencing, limits
-from dibs.rules.decision import State
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
 from dibs.text import json_text
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Claim, Ended, Item, Lost, Renewal, Run, Session
-    from dibs.rules.decision import Step
+    from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
 
-#: How many overdue items of each kind `next` records before it chooses: practically all, so that none is passed over
-#: for an item of lower priority.
-OVERDUE_MAX = 2_000
+#: How many overdue items of each kind `next` records before it chooses. It chooses among the others as well.
+OVERDUE_MAX = 32
 
 
 def claim(
@@ -88,17 +86,21 @@ def next_(
     claimant = t.claimant(session, agent)
     ttl = claiming.ttl(claimant.session.kind, ttl_seconds, t.settings)
     _end_all_as_done(t, done or {}, session)
-    record_overdue(t, OVERDUE_MAX)
+    recorded = record_overdue(t, OVERDUE_MAX)
     claimant = claimant.replace(load=t.load(claimant.session, claimant.agent))
     full = limits.refusal(t.now, claimant.agent, claimant.load)
     if full is not None:
         t.refuse(full)
     grants = []
     room = limits.room(t.now, claimant.agent, claimant.load, n)
-    for item, run in choose_next.best(t, claimant, types, projects, room):
-        step = claiming.grant(t.now, State(item=item, run=run), claimant.session, ttl)
+    is_more_overdue = any(len(items) >= OVERDUE_MAX for items in recorded.values())
+    choice = choose_next.best(t, claimant, types, projects, room, is_more_overdue=is_more_overdue)
+    for step in choice.due:
         t.apply(step)
-        grants.append(_grant(t, step.item, step.claim, run))
+    for state in choice.states:
+        step = claiming.grant(t.now, state, claimant.session, ttl)
+        t.apply(step)
+        grants.append(_grant(t, step.item, step.claim, state.run))
     if grants:
         t.spend(claimant, len(grants))
         t.touch(claimant.session)

@@ -162,7 +162,7 @@ WITH RECURSIVE firsts (seq) AS (
          ORDER BY n.project, n.type, n.action, n.approved, n.priority DESC, n.seq LIMIT 1))
     FROM firsts CROSS JOIN items AS i ON i.seq = firsts.seq
 )
-SELECT i.project, i.type, i.action, i.approved, -i.priority, i.seq
+SELECT -i.priority, i.seq, i.project, i.type, i.action, i.approved, NULL
 FROM firsts CROSS JOIN items AS i ON i.seq = firsts.seq
 
 -- name: lane
