@@ -12,7 +12,7 @@ import os
 import sys
 
 NAMES = (
-    *("startup", "drain", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
+    *("startup", "drain", "costs", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
     *("hooks", "mcp"),
 )
 RESULTS = "bench/latest.json"

@@ -1,4 +1,5 @@
-"""Claim and finish, durably, by 1 and by 8 processes, against one process that writes rows through bare SQLite."""
+"""Next and done, durably, by 1 and by 8 processes, beside a bare loop of apsw that writes the same rows; and the CPU
+time of a pair where the disk takes none."""
 
 from __future__ import annotations
 
@@ -13,74 +14,48 @@ import time
 import apsw
 
 import dibs
+from bench.raw_sqlite import RawBoard
 
-ROUNDS = 3
-SECONDS = 4.0
-ITEMS = 40_000
+ROUNDS = 5
+SECONDS = 2.0
+ITEMS = 20_000
+RAW = "bare apsw, 1 process"
+#: By name, the worker program and the number of processes. Eight bare loops show how fair the lock itself is.
+FLEETS = {
+    RAW: ("raw", 1),
+    "dibs, 1 process": ("dibs", 1),
+    "bare apsw, 8 processes": ("raw", 8),
+    "dibs, 8 processes": ("dibs", 8),
+}
+#: How many pairs of each kind are timed in turn for their CPU time, and how often.
+CPU_PAIRS, CPU_TURNS = 100, 20
+#: A filesystem in memory.
+MEMORY = "/dev/shm"  # a folder of its own is made in it
 
 
 def measure() -> tuple[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, float]]] = {
-        "raw apsw, 1 process": [],
-        "dibs, 1 process": [],
-        "dibs, 8 processes": [],
-    }
-    for _ in range(ROUNDS):
-        found["raw apsw, 1 process"].append(_raw())
-        found["dibs, 1 process"].append(_fleet(1))
-        found["dibs, 8 processes"].append(_fleet(8))
+    rounds = [{who: _fleet(*fleet) for who, fleet in FLEETS.items()} for _ in range(ROUNDS)]
+    cpu = _cpu_microseconds()
     rows: list[dict[str, object]] = []
-    for who, rounds in found.items():
-        middle = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
-        rows.append({"who": who, **middle})
-    return "Claim + done on SQLite, WAL, synchronous FULL (pairs/s; waits in ms)", rows
+    for who, (program, processes) in FLEETS.items():
+        found = {key: statistics.median(one[who][key] for one in rounds) for key in rounds[0][who]}
+        ratio = statistics.median(one[who]["pairs/s"] / one[RAW]["pairs/s"] for one in rounds)
+        rows.append({"who": who, **found, "of bare": ratio, "CPU of a pair": cpu[program] if processes == 1 else None})
+    sqlite = f"SQLite {apsw.sqlite_lib_version()}, apsw {apsw.apsw_version()}, WAL, synchronous FULL"
+    return f"Next + done on {sqlite} (waits in ms; CPU in us, without the disk; medians of {ROUNDS} rounds)", rows
 
 
-def _raw() -> dict[str, float]:
-    """The same number of durable transactions and about the same rows, with nothing decided."""
+def _filled(path: str, items: int) -> str:
+    with dibs.connect(path, create=True) as board:
+        for start in range(0, items, 1000):
+            board.add_many([{"title": "an item", "id": f"item-{n}"} for n in range(start, min(start + 1000, items))])
+    return path
+
+
+def _fleet(program: str, processes: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        database = apsw.Connection(os.path.join(folder, "raw.db"))
-        database.execute("PRAGMA journal_mode = WAL").fetchall()
-        database.execute("PRAGMA synchronous = FULL").fetchall()
-        database.execute(
-            "CREATE TABLE items (seq INTEGER PRIMARY KEY, id TEXT UNIQUE, title TEXT, status TEXT, token INTEGER);"
-            "CREATE INDEX ready ON items (status, seq);"
-            "CREATE TABLE claims (item TEXT PRIMARY KEY, token INTEGER, session TEXT, expires_at INTEGER);"
-            "CREATE TABLE runs (item TEXT, token INTEGER, session TEXT, outcome TEXT, PRIMARY KEY (item, token));"
-            "CREATE TABLE events (id INTEGER PRIMARY KEY, item TEXT, number INTEGER, kind TEXT, data TEXT,"
-            " UNIQUE (item, number));"
-        )
-        database.execute("BEGIN")
-        for n in range(ITEMS):
-            database.execute("INSERT INTO items (id, title, status, token) VALUES (?, 'x', 'ready', 0)", (f"item-{n}",))
-        database.execute("COMMIT")
-        pairs, worst, end = 0, 0.0, time.perf_counter() + SECONDS
-        while (start := time.perf_counter()) < end:
-            database.execute("BEGIN IMMEDIATE")
-            ((item,),) = database.execute("SELECT id FROM items WHERE status = 'ready' ORDER BY seq LIMIT 1").fetchall()
-            database.execute("UPDATE items SET status = 'in_progress', token = 1 WHERE id = ?", (item,))
-            database.execute("INSERT INTO claims VALUES (?, 1, 'me', 0)", (item,))
-            database.execute("INSERT INTO runs VALUES (?, 1, 'me', NULL)", (item,))
-            database.execute("INSERT INTO events (item, number, kind, data) VALUES (?, 2, 'claimed', '{}')", (item,))
-            database.execute("COMMIT")
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("UPDATE items SET status = 'done' WHERE id = ? AND token = 1", (item,))
-            database.execute("DELETE FROM claims WHERE item = ? AND token = 1", (item,))
-            database.execute("UPDATE runs SET outcome = 'done' WHERE item = ? AND token = 1", (item,))
-            database.execute("INSERT INTO events (item, number, kind, data) VALUES (?, 3, 'done', '{}')", (item,))
-            database.execute("COMMIT")
-            worst = max(worst, (time.perf_counter() - start) * 1000 / 2)
-            pairs += 1
-        return {"pairs/s": pairs / SECONDS, "slowest/fastest": 1.0, "worst wait": worst}
-
-
-def _fleet(processes: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "board.db")
-        board = dibs.connect(path, create=True)
-        for start in range(0, ITEMS, 1000):
-            board.add_many([{"title": "an item", "id": f"item-{n}"} for n in range(start, start + 1000)])
-        command = [sys.executable, "-m", "bench.drain", path, str(SECONDS)]
+        path = _filled(os.path.join(folder, "board.db"), ITEMS)
+        command = [sys.executable, "-m", "bench.drain", path, str(SECONDS), program]
         workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(processes)]
         for worker in workers:
             assert worker.stdout is not None
@@ -98,20 +73,57 @@ def _fleet(processes: int) -> dict[str, float]:
     }
 
 
-def work(path: str, seconds: float) -> None:
-    board = dibs.connect(path)
-    me = board.start_session("bench").id
+def work(path: str, seconds: float, program: str = "dibs") -> None:
+    take, end = _raw_verbs(path) if program == "raw" else _board_verbs(path)
     print("ready", flush=True)
     sys.stdin.readline()
-    pairs, worst, end = 0, 0.0, time.perf_counter() + seconds
-    while (start := time.perf_counter()) < end:
-        (grant,) = board.next(session=me)
+    pairs, worst, until = 0, 0.0, time.perf_counter() + seconds
+    while (start := time.perf_counter()) < until:
+        taken = take()
         claimed = time.perf_counter()
-        board.done(grant.item.id, session=me, token=grant.claim.token)
+        end(taken)
         worst = max(worst, (claimed - start) * 1000, (time.perf_counter() - claimed) * 1000)
         pairs += 1
     print(json.dumps({"pairs": pairs, "worst": worst}))
 
 
+def _raw_verbs(path: str, *, durable: bool = True):  # type: ignore[no-untyped-def]
+    raw = RawBoard(path)
+    if not durable:
+        raw.connection.execute("PRAGMA synchronous = OFF").fetchall()
+    return raw.next, lambda taken: raw.done(*taken)
+
+
+def _board_verbs(path: str, *, durable: bool = True):  # type: ignore[no-untyped-def]
+    board = dibs.connect(path)
+    if not durable:
+        board.store.engine.connection().execute("PRAGMA synchronous = OFF").fetchall()  # type: ignore[attr-defined]
+    me = board.start_session("bench").id
+
+    def take():  # type: ignore[no-untyped-def]
+        (grant,) = board.next(session=me)
+        return grant
+
+    return take, lambda grant: board.done(grant.item.id, session=me, token=grant.claim.token)
+
+
+def _cpu_microseconds() -> dict[str, float]:
+    """The median CPU time of a pair, of the bare loop and of dibs in turn, on boards in memory and without syncs."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.path.isdir(MEMORY) else None) as folder:
+        verbs = {}
+        for program, make in (("raw", _raw_verbs), ("dibs", _board_verbs)):
+            path = _filled(os.path.join(folder, f"{program}.db"), (CPU_TURNS + 1) * CPU_PAIRS)
+            verbs[program] = make(path, durable=False)
+        took: dict[str, list[float]] = {program: [] for program in verbs}
+        for turn in range(CPU_TURNS + 1):
+            for program, (take, end) in verbs.items():
+                start = time.process_time()
+                for _ in range(CPU_PAIRS):
+                    end(take())
+                if turn:  # the first one loads modules and prepares statements
+                    took[program].append((time.process_time() - start) * 1e6 / CPU_PAIRS)
+        return {program: statistics.median(times) for program, times in took.items()}
+
+
 if __name__ == "__main__":
-    work(sys.argv[1], float(sys.argv[2]))
+    work(sys.argv[1], float(sys.argv[2]), *sys.argv[3:])

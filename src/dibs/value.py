@@ -25,6 +25,8 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
+    #: The fields that are JSON in a database: objects and lists.
+    _json_fields: ClassVar[tuple[str, ...]] = ()
     _nested: ClassVar[dict[str, type[Value]]]
 
     def __init_subclass__(cls) -> None:
@@ -32,6 +34,7 @@ class Value:
         cls._hints = cls._hints | own
         cls._fields = tuple(cls._hints)
         cls._names = frozenset(cls._fields)
+        cls._json_fields = tuple(n for n, hint in cls._hints.items() if hint.startswith(("dict", "list", "tuple")))
         cls._defaults = cls._defaults | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
 
     if not TYPE_CHECKING:
@@ -63,7 +66,11 @@ class Value:
         return cls._nested
 
     def replace(self, **changes: Any) -> Self:
-        return type(self)(**{**self.__dict__, **changes})
+        if not changes.keys() <= self._names:
+            raise TypeError(f"{type(self).__name__}: unknown fields {sorted(changes.keys() - self._names)}")
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **changes)
+        return made
 
     def as_dict(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self._fields}

@@ -24,8 +24,12 @@ def line(data: Any, *, compact: bool = False) -> str:
 
 def dumps(data: Any, comma: str = ", ", colon: str = ": ") -> str:
     """Plain data as JSON. NaN, infinity, keys that are not text, and other types are refused."""
+    if isinstance(data, dict):
+        if not data:
+            return "{}"  # what most columns hold
+        return "{" + comma.join(f"{_key(key)}{colon}{dumps(value, comma, colon)}" for key, value in data.items()) + "}"
     if isinstance(data, str):
-        return f'"{data.translate(_ESCAPES)}"'
+        return f'"{data}"' if data.isidentifier() else f'"{data.translate(_ESCAPES)}"'
     if data is None:
         return "null"
     if isinstance(data, bool):
@@ -36,8 +40,6 @@ def dumps(data: Any, comma: str = ", ", colon: str = ": ") -> str:
         if data != data or data in (INFINITY, -INFINITY):
             raise ValueError(f"{data} is not a JSON number")
         return float.__repr__(data)
-    if isinstance(data, dict):
-        return "{" + comma.join(f"{_key(key)}{colon}{dumps(value, comma, colon)}" for key, value in data.items()) + "}"
     if isinstance(data, list | tuple):
         return "[" + comma.join(dumps(value, comma, colon) for value in data) + "]"
     raise TypeError(f"{type(data).__name__} is not a JSON type")

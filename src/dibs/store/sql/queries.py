@@ -1,8 +1,8 @@
 """The SQL statements of a store, by name, from the .sql files in its folder.
 
 A statement starts at a line `-- name: NAME`; names are unique across the files. `@item` stands for the columns of an
-item and `:@item` for their parameters; `COLUMNS` has the columns of each kind of row. `@@NAME` stands for the statement
-of that name, which comes before in the same file.
+item, `items.@item` for the same columns of that table, and `:@item` for their parameters; `COLUMNS` has the columns of
+each kind of row. `@@NAME` stands for the statement of that name, which comes before in the same file.
 """
 
 from __future__ import annotations
@@ -40,8 +40,18 @@ FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", 
 def expand_macros(text: str) -> str:
     """Expand the macros for a database that needs no casts."""
     for name, columns in COLUMNS.items():
+        text = _qualified(text, f".@{name}", columns)
         text = text.replace(f":@{name}", ":" + ", :".join(columns)).replace(f"@{name}", ", ".join(columns))
     return text
+
+
+def _qualified(text: str, macro: str, columns: tuple[str, ...]) -> str:
+    """Expand `table.@item`."""
+    done, *rest = text.split(macro)
+    for following in rest:
+        table = done.split()[-1]
+        done = done.removesuffix(table) + ", ".join(f"{table}.{column}" for column in columns) + following
+    return done
 
 
 class Statements(dict[str, str]):

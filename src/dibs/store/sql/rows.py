@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     T = TypeVar("T")
 
-#: What most fields are: to ask for the type costs a third of a call.
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-
 
 def encode(value: Value) -> dict[str, Any]:
     """A value as statement parameters."""
-    return {name: field if type(field) in _SCALARS else _column(field) for name, field in value.as_dict().items()}
+    fields = value.__dict__
+    return {**fields, **{name: dumps(fields[name]) for name in value._json_fields}}
+
+
+def plain(value: Value) -> dict[str, Any]:
+    """A value as parameters of a statement that uses none of its JSON columns, so that nothing is encoded."""
+    return value.__dict__
 
 
 def item(row: Row) -> Item:
@@ -35,6 +38,22 @@ def item(row: Row) -> Item:
     return Item.of(fields)
 
 
+def item_with_run(row: Row) -> tuple[Item, Run | None]:
+    """An item with its latest run, of columns that follow one another and are all null without one."""
+    after_item = len(Item._fields)
+    return item(row[:after_item]), None if row[after_item] is None else run(row[after_item:])
+
+
+def item_with_claim_and_run(row: Row) -> tuple[Item, Claim | None, Run | None]:
+    after_item = len(Item._fields)
+    after_claim = after_item + len(Claim._fields)
+    return (
+        item(row[:after_item]),
+        None if row[after_item] is None else claim(row[after_item:after_claim]),
+        None if row[after_claim] is None else run(row[after_claim:]),
+    )
+
+
 def claim(row: Row) -> Claim:
     return Claim.of(dict(zip(Claim._fields, row, strict=True)))
 
@@ -43,34 +62,34 @@ def run(row: Row) -> Run:
     fields = dict(zip(Run._fields, row, strict=True))
     for name in ("links", "cost", "checks"):
         fields[name] = loads(fields[name])
-    return Run(**fields)
+    return Run.of(fields)
 
 
 def ticket(row: Row) -> Ticket:
-    return Ticket(**dict(zip(Ticket._fields, row, strict=True)))
+    return Ticket.of(dict(zip(Ticket._fields, row, strict=True)))
 
 
 def soft_claim(row: Row) -> SoftClaim:
-    return SoftClaim(**dict(zip(SoftClaim._fields, row, strict=True)))
+    return SoftClaim.of(dict(zip(SoftClaim._fields, row, strict=True)))
 
 
 def event(row: Row) -> Event:
     fields = dict(zip(Event._fields, row, strict=True))
     fields["data"] = loads(fields["data"])
-    return Event(**fields)
+    return Event.of(fields)
 
 
 def activity(row: Row) -> Activity:
     fields = dict(zip(Activity._fields, row, strict=True))
     fields["details"] = loads(fields["details"])
-    return Activity(**fields)
+    return Activity.of(fields)
 
 
 def agent(row: Row) -> Agent:
     fields = dict(zip(Agent._fields, row, strict=True))
     for name in ("types", "allowed_actions", "sensitive_actions"):
         fields[name] = names(fields[name])
-    return Agent(**fields)
+    return Agent.of(fields)
 
 
 def session(row: Row) -> Session:
@@ -104,7 +123,7 @@ def encode_session(value: Session) -> dict[str, Any]:
 
 
 def key(row: Row) -> Key:
-    return Key(**dict(zip(Key._fields, row, strict=True)))
+    return Key.of(dict(zip(Key._fields, row, strict=True)))
 
 
 def until_size(
@@ -131,12 +150,6 @@ def grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return {key: tuple(values) for key, values in found.items()}
-
-
-def _column(field: Any) -> Any:
-    if isinstance(field, dict | list | tuple):
-        return dumps(field)
-    return field
 
 
 def names(text: str) -> tuple[str, ...]:

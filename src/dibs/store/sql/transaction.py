@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How many notes of the previous run the answer of a claim has.
 NOTES_MAX = 20
+#: How often `seen_at` of a session is written, in milliseconds.
+SEEN_EVERY = 5000
 #: Events that make an item claimable, by every session or by the one that it is offered to.
 FREED = frozenset({"claimable", "offered"})
 #: The status of a dependency that a file of a vault names and that does not exist yet.
@@ -195,20 +197,26 @@ class Transaction(ABC):
         """The session, which exists and has not ended."""
         self.lock_session(session)
         row = self.one("session_by_id", id=session)
-        found = None if row is None else rows.session(row)
-        if found is None or found.ended_at is not None:
-            raise refusals.session_not_found(
-                session, ended=found is not None, reason=None if found is None else found.end_reason
-            )
-        return found
+        return self.live(session, None if row is None else rows.session(row))
+
+    def live(self, id: str, session: Session | None) -> Session:
+        """This session, if it was found and has not ended; raises the refusal otherwise."""
+        if session is None or session.ended_at is not None:
+            reason = None if session is None else session.end_reason
+            raise refusals.session_not_found(id, ended=session is not None, reason=reason)
+        return session
+
+    def session_and_agent(self, session: str) -> tuple[Session, Agent]:
+        """The session, which exists and has not ended, with its agent."""
+        me = self.session(session)
+        return me, self.agent(me.agent)
 
     def claimant(self, session: str, agent: str | None, project: str | None = None) -> Claimant:
         """The session with its load and, with a project, the resources held there. `agent` is the agent that the
         caller takes it for."""
-        me = self.session(session)
+        me, mine = self.session_and_agent(session)
         if agent is not None and agent != me.agent:
             raise refusals.wrong_agent(session, me.agent, agent)
-        mine = self.agent(me.agent)
         holds = () if project is None else self.holds(project)
         return Claimant(session=me, agent=mine, load=self.load(me, mine), holds=holds)
 
@@ -312,7 +320,7 @@ class Transaction(ABC):
         for step in decision.steps:
             self.apply(step)
         if decision.renewed is not None:
-            self.run_one("renew_claim", rows.encode(decision.renewed))
+            self.run_one("renew_claim", rows.plain(decision.renewed))
         if decision.activity is not None:
             self.run("insert_activity", rows.encode(decision.activity))
             if isinstance(decision.refusal, ItemAlreadyClaimed):
@@ -356,34 +364,33 @@ class Transaction(ABC):
 
     def apply(self, step: Step) -> None:
         """Write one step: the item, its claim, its run, its tickets and its event."""
-        kind, item = step.event.kind, rows.encode(step.item)
+        kind = step.event.kind
         if kind == "added":
-            self.run("insert_item", item)
+            self.run("insert_item", rows.encode(step.item))
             self._put_dependencies(step.item, "put_dependency")
         elif kind == "edited":
-            self.run_one("rewrite_item", item)
+            self.run_one("rewrite_item", rows.encode(step.item))
             if "depends_on" in step.event.data:
                 self.run("drop_dependencies", {"item": step.item.id})
                 self._put_dependencies(step.item, "put_dependency_if_there")
         else:
-            self.run_one("move_item", item)
+            self.run_one("move_item", rows.plain(step.item))
         if kind == "claimed":
             assert step.claim is not None
             assert step.run is not None, "a claim opens a run"
-            self.run("insert_claim", rows.encode(step.claim))
+            self.run("insert_claim", rows.plain(step.claim))
             self.run("insert_run", rows.encode(step.run))
         elif kind == "progress":
             assert step.claim is not None, "progress renews"
-            self.run_one("renew_claim", rows.encode(step.claim))
+            self.run_one("renew_claim", rows.plain(step.claim))
         elif kind == "annotated":
             assert step.run is not None, "an annotation is of a run"
             self.run_one("annotate_run", rows.encode(step.run))
         elif step.run is not None and step.claim is None:
-            ended = rows.encode(step.run)
-            self.run_one("delete_claim", {"item": ended["item"], "token": ended["token"]})
-            self.run_one("end_run", ended)
+            self.run_one("delete_claim", {"item": step.run.item, "token": step.run.token})
+            self.run_one("end_run", rows.encode(step.run))
         for ticket in step.closed:
-            self.run_one("close_ticket", rows.encode(ticket))
+            self.run_one("close_ticket", rows.plain(ticket))
         self.run("insert_event", rows.encode(step.event))
         self.changed = True
         self.freed = self.freed or kind in FREED
@@ -391,6 +398,11 @@ class Transaction(ABC):
     def _put_dependencies(self, item: Item, statement: str) -> None:
         for needs in item.depends_on:
             self.run(statement, {"item": item.id, "needs": needs})
+
+    def touch(self, session: Session) -> None:
+        """`touch_session` for a session that was loaded, so that it is known whether there is anything to do."""
+        if not self.now - SEEN_EVERY < session.seen_at <= self.now:
+            self.touch_session(session.id)
 
     def touch_session(self, session: str) -> None:
         """Set `seen_at`, at most every five seconds: on PostgreSQL each update leaves a dead row version."""

@@ -1,41 +1,79 @@
-"""How `next` chooses: the best items of all lanes that the agent may take.
+"""How `next` chooses: the best items that the agent may take, as a claim at this instant would find them.
 
-A lane is the ready items of one (project, type, action, approved), in the order of an index. Lanes are merged lazily,
-so items behind the chosen ones are never read.
+A lane is the ready items of one (project, type, action, approved), in the order of an index. One statement finds all
+lanes with the first item of each. Lanes are merged lazily, so items behind the chosen ones are never read.
+
+When more items are overdue than one `next` records, those that are left are merged with the lanes, as if they were
+ready. What is overdue about such an item is recorded when its turn comes.
 """
 
 from __future__ import annotations
 
+from dibs.model import READY
 from dibs.rules import limits
 from dibs.rules.claiming import skips, wanted_types
+from dibs.rules.decision import State
+from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from dibs.model import Item
     from dibs.rules.claiming import Claimant
+    from dibs.rules.decision import Step
     from dibs.store.sql.transaction import Transaction
 
-    Lane = tuple[str, str, str, int]
+    #: -priority and seq, by which `next` orders; project, type, action and approved; and the id of an overdue item.
+    Rank = tuple[Any, ...]
 
 #: How many items with a conflicting resource one search skips.
 PASSED_OVER_MAX = 10_000
+#: How many overdue items that turn out not to be claimable one search records.
+NOT_CLAIMABLE_MAX = 2_000
+OVERDUE_RANKS = ("expired_ranks", "due_ranks", "lapsed_ranks")
 
 
-def best(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], n: int) -> list[Item]:
+class Choice(Value):
+    """The chosen items as they are after the overdue steps, which come first."""
+
+    due: tuple[Step, ...]
+    states: tuple[State, ...]
+
+
+def best(
+    t: Transaction,
+    claimant: Claimant,
+    types: Sequence[str],
+    projects: Sequence[str],
+    n: int,
+    *,
+    is_more_overdue: bool = False,
+) -> Choice:
     """The first `n` items for this claimant: priority descending, then oldest."""
-    chosen: list[Item] = []
-    search = Search(t, claimant)
-    for looked, (_, seq) in enumerate(_ranked(t, lanes(t, claimant, types, projects))):
-        if len(chosen) >= n or looked >= PASSED_OVER_MAX:
+    due: list[Step] = []
+    states: list[State] = []
+    search, not_claimable = Search(t, claimant), 0
+    ranked = _ranked(t, _wants(claimant, types, projects), is_more_overdue=is_more_overdue) if n else ()
+    for looked, rank in enumerate(ranked):
+        if looked >= PASSED_OVER_MAX or not_claimable >= NOT_CLAIMABLE_MAX:
             break
-        item = _item(t, seq)
-        if not search.skips(item) and item.id not in t.passed_over:
-            chosen.append(item)
-    return chosen
+        # Nothing is written before the end, because the statements that give the ranks are still being read.
+        steps, state = _as_ready(t, rank)
+        if state.item.id in t.passed_over:
+            continue
+        if state.item.status != READY or state.item.offered_to is not None:
+            due += steps
+            not_claimable += 1
+        elif not search.skips(state.item):
+            due += steps
+            states.append(state)
+            if len(states) == n:
+                break
+    return Choice(due=tuple(due), states=tuple(states))
 
 
 def ahead_of(t: Transaction, claimant: Claimant, item: Item, most: int) -> int:
@@ -44,10 +82,10 @@ def ahead_of(t: Transaction, claimant: Claimant, item: Item, most: int) -> int:
     assert row is not None
     position, count = (-item.priority, row[0]), 0
     search = Search(t, claimant)
-    for rank in _ranked(t, lanes(t, claimant, (), ())):
-        if rank >= position or count >= most:
+    for rank in _ranked(t, _wants(claimant, (), ())):
+        if rank[:2] >= position or count >= most:
             break
-        count += not search.skips(_item(t, rank[1]))
+        count += not search.skips(_as_ready(t, rank)[1].item)
     return count
 
 
@@ -68,49 +106,46 @@ class Search:
         return skips(self._with_holds[item.project], item)
 
 
-def lanes(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str]) -> list[Lane]:
-    """The lanes with ready items that the caller asked for and that the agent may take."""
+def _wants(claimant: Claimant, types: Sequence[str], projects: Sequence[str]) -> Callable[[Rank], bool]:
+    """Tells whether the caller asked for items of a lane and the agent may take them."""
     wanted = wanted_types(claimant.agent, types)
-    return [
-        (project, type, action, approved)
-        for project, type, action, approved in _ready_lanes(t)
-        if (not projects or project in projects)
-        and (wanted is None or type in wanted)
-        and limits.may_take(claimant.agent, action, bool(approved))
-    ]
+
+    def wants(rank: Rank) -> bool:
+        _, _, project, type, action, approved, _ = rank
+        return (
+            (not projects or project in projects)
+            and (wanted is None or type in wanted)
+            and limits.may_take(claimant.agent, action, bool(approved))
+        )
+
+    return wants
 
 
-def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[tuple[Any, ...]]:
-    """(-priority, seq) of every item in these lanes, best first."""
+def _ranked(t: Transaction, wants: Callable[[Rank], bool], *, is_more_overdue: bool = False) -> Iterator[Rank]:
+    """The rank of every wanted item, best first."""
     from heapq import merge
 
-    return merge(*(t.each("lane", **_parameters(lane)) for lane in wanted))
+    overdue = [filter(wants, t.each(statement, now=t.now)) for statement in OVERDUE_RANKS] if is_more_overdue else []
+    return merge(*(_lane(t, first) for first in t.all("lanes") if wants(first)), *overdue)
 
 
-def _item(t: Transaction, seq: int) -> Item:
-    row = t.one("item_by_seq", seq=seq)
+def _lane(t: Transaction, first: Rank) -> Iterator[Rank]:
+    """The ranks of a lane. Those after the first are read only if they are asked for."""
+    yield first
+    lane = first[2:]
+    project, type, action, approved, _ = lane
+    others = t.each("lane", project=project, type=type, action=action, approved=approved)
+    next(others)
+    for rank in others:
+        yield (*rank, *lane)
+
+
+def _as_ready(t: Transaction, rank: Rank) -> tuple[list[Step], State]:
+    """What is overdue about an item, and its state after that."""
+    _, seq, *_, overdue = rank
+    if overdue is not None:
+        return due_steps(t.now, t.state(overdue), t.settings)
+    row = t.one("ready_item", seq=seq)
     assert row is not None
-    return rows.item(row)
-
-
-def _ready_lanes(t: Transaction) -> Iterator[Lane]:
-    """Every lane with items, by a skip scan of the index."""
-    for project in _each_next(t, "project", "", {}):
-        for type in _each_next(t, "type", "", {"project": project}):
-            for action in _each_next(t, "action", "", {"project": project, "type": type}):
-                prefix = {"project": project, "type": type, "action": action}
-                for approved in _each_next(t, "approved", -1, prefix):
-                    yield project, type, action, approved
-
-
-def _each_next(t: Transaction, column: str, before: str | int, prefix: dict[str, Any]) -> Iterator[Any]:
-    """The values of one column of the lanes' index, in order, for given values of the columns before it."""
-    row = t.one(f"next_{column}", **prefix, **{column: before})
-    while row is not None:
-        yield row[0]
-        row = t.one(f"next_{column}", **prefix, **{column: row[0]})
-
-
-def _parameters(lane: Lane) -> dict[str, str | int]:
-    project, type, action, approved = lane
-    return {"project": project, "type": type, "action": action, "approved": approved}
+    item, run = rows.item_with_run(row)
+    return [], State(item=item, run=run)

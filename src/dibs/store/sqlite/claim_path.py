@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
 
-#: How many overdue items of each kind `next` records before it chooses: practically all, so that none is passed over
-#: for an item of lower priority.
-OVERDUE_MAX = 2_000
+#: How many overdue items of each kind `next` records before it chooses. It chooses among the others as well.
+OVERDUE_MAX = 32
 
 
 def claim(
@@ -45,7 +44,7 @@ def claim(
         keeps_offer=keeps_offer,
     )
     t.write(decision)
-    t.touch_session(session)
+    t.touch(claimant.session)
     if decision.renewed is not None:
         row = t.one("run_before", item=item, token=decision.renewed.token)
         before = None if row is None else rows.run(row)
@@ -87,29 +86,35 @@ def next_(
     claimant = t.claimant(session, agent)
     ttl = claiming.ttl(claimant.session.kind, ttl_seconds, t.settings)
     _end_all_as_done(t, done or {}, session)
-    record_overdue(t, OVERDUE_MAX)
+    recorded = record_overdue(t, OVERDUE_MAX)
     claimant = claimant.replace(load=t.load(claimant.session, claimant.agent))
     full = limits.refusal(t.now, claimant.agent, claimant.load)
     if full is not None:
         t.refuse(full)
     grants = []
-    for item in choose_next.best(t, claimant, types, projects, limits.room(t.now, claimant.agent, claimant.load, n)):
-        before = t.state_of(item)
-        step = claiming.grant(t.now, before, claimant.session, ttl)
+    room = limits.room(t.now, claimant.agent, claimant.load, n)
+    is_more_overdue = any(len(items) >= OVERDUE_MAX for items in recorded.values())
+    choice = choose_next.best(t, claimant, types, projects, room, is_more_overdue=is_more_overdue)
+    for step in choice.due:
         t.apply(step)
-        grants.append(_grant(t, step.item, step.claim, before.run))
+    for state in choice.states:
+        step = claiming.grant(t.now, state, claimant.session, ttl)
+        t.apply(step)
+        grants.append(_grant(t, step.item, step.claim, state.run))
     if grants:
         t.spend(claimant, len(grants))
-        t.touch_session(session)
+        t.touch(claimant.session)
     return tuple(grants)
 
 
 def record_overdue(t: Transaction, limit: int) -> dict[str, list[Item]]:
     """Record expired claims, schedules that have come and lapsed offers, oldest first and at most `limit` of each.
     Returns the items by statement."""
-    moved: dict[str, list[Item]] = {}
-    for statement in ("expired_items", "due_items", "lapsed_offers"):
-        moved[statement] = []
+    moved: dict[str, list[Item]] = {"expired_items": [], "due_items": [], "lapsed_offers": []}
+    due = t.scalar("due")
+    if due is None or due > t.now:
+        return moved
+    for statement in moved:
         for (item,) in t.all(statement, now=t.now, limit=limit):
             steps, state = due_steps(t.now, t.state(item), t.settings)
             for step in steps:
@@ -210,7 +215,7 @@ def renew(
     if not fencing.is_due(live, t.now, every, ttl):
         return fencing.renewal(live, t.now, t.settings, renewed=False)
     renewed = fencing.renew(live, t.now, ttl)
-    t.run_one("renew_claim", rows.encode(renewed))
+    t.run_one("renew_claim", rows.plain(renewed))
     t.touch_session(session)
     return fencing.renewal(renewed, t.now, t.settings)
 

@@ -5,9 +5,20 @@
 SELECT @item
 FROM items WHERE id = :id
 
--- name: item_by_seq
-SELECT @item
-FROM items WHERE seq = :seq
+-- An item with all that a decision about it needs: see `State` in rules/decision.py.
+-- name: state
+SELECT items.@item, claims.@claim, runs.@run,
+       EXISTS (SELECT 1 FROM tickets INDEXED BY tickets_queue WHERE tickets.item = items.id AND closed_at IS NULL)
+FROM items
+LEFT JOIN claims ON claims.item = items.id
+LEFT JOIN runs ON runs.seq = (SELECT seq FROM runs AS r WHERE r.item = items.id ORDER BY token DESC LIMIT 1)
+WHERE items.id = :id
+
+-- A ready item, which has no claim, with its latest run.
+-- name: ready_item
+SELECT items.@item, runs.@run
+FROM items LEFT JOIN runs ON runs.seq = (SELECT seq FROM runs AS r WHERE r.item = items.id ORDER BY token DESC LIMIT 1)
+WHERE items.seq = :seq
 
 -- name: seq_of_item
 SELECT seq FROM items WHERE id = :id
@@ -57,6 +68,10 @@ WHERE item = :item AND kind = 'approved' ORDER BY number DESC LIMIT 1
 -- name: session_by_id
 SELECT @session
 FROM sessions WHERE id = :id
+
+-- name: session_and_agent
+SELECT sessions.@session, agents.@agent
+FROM sessions JOIN agents ON agents.name = sessions.agent WHERE sessions.id = :id
 
 -- name: agent_by_name
 SELECT @agent FROM agents WHERE name = :name
@@ -121,29 +136,34 @@ SELECT items.resources, items.id, claims.session, claims.agent
 FROM items INDEXED BY items_holding JOIN claims ON claims.item = items.id
 WHERE items.project = :project AND items.status = 'in_progress' AND items.resources <> '[]' AND claims.expires_at > :now
 
--- Lanes are found by a skip scan, one column at a time: DISTINCT would read every ready item, and so would a row
--- comparison of all four columns, which SQLite turns into "at least" and a filter. The index is named because without
--- statistics the planner prefers another and sorts.
--- name: next_project
-SELECT project FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL AND project > :project
-ORDER BY project LIMIT 1
-
--- name: next_type
-SELECT type FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type > :type
-ORDER BY type LIMIT 1
-
--- name: next_action
-SELECT action FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action > :action
-ORDER BY action LIMIT 1
-
--- name: next_approved
-SELECT approved FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
-  AND approved > :approved
-ORDER BY approved LIMIT 1
+-- The lanes that have items, each with the rank of its first one, by a skip scan: from the first item of a lane to that of
+-- the next, which differs in the last possible column. DISTINCT would read every ready item, and so would a row comparison
+-- of all four columns, which SQLite turns into "at least" and a filter. The index is named because without statistics the
+-- planner prefers another and sorts.
+-- name: lanes
+WITH RECURSIVE firsts (seq) AS (
+    SELECT (SELECT seq FROM items INDEXED BY items_ready WHERE status = 'ready' AND offered_to IS NULL AND project > ''
+            ORDER BY project, type, action, approved, priority DESC, seq LIMIT 1)
+    UNION ALL
+    SELECT coalesce(
+        (SELECT seq FROM items AS n INDEXED BY items_ready
+         WHERE n.status = 'ready' AND n.offered_to IS NULL AND n.project = i.project AND n.type = i.type
+           AND n.action = i.action AND n.approved > i.approved
+         ORDER BY n.approved, n.priority DESC, n.seq LIMIT 1),
+        (SELECT seq FROM items AS n INDEXED BY items_ready
+         WHERE n.status = 'ready' AND n.offered_to IS NULL AND n.project = i.project AND n.type = i.type
+           AND n.action > i.action
+         ORDER BY n.action, n.approved, n.priority DESC, n.seq LIMIT 1),
+        (SELECT seq FROM items AS n INDEXED BY items_ready
+         WHERE n.status = 'ready' AND n.offered_to IS NULL AND n.project = i.project AND n.type > i.type
+         ORDER BY n.type, n.action, n.approved, n.priority DESC, n.seq LIMIT 1),
+        (SELECT seq FROM items AS n INDEXED BY items_ready
+         WHERE n.status = 'ready' AND n.offered_to IS NULL AND n.project > i.project
+         ORDER BY n.project, n.type, n.action, n.approved, n.priority DESC, n.seq LIMIT 1))
+    FROM firsts CROSS JOIN items AS i ON i.seq = firsts.seq
+)
+SELECT -i.priority, i.seq, i.project, i.type, i.action, i.approved, NULL
+FROM firsts CROSS JOIN items AS i ON i.seq = firsts.seq
 
 -- name: lane
 SELECT -priority, seq FROM items INDEXED BY items_ready

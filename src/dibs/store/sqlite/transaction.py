@@ -6,7 +6,10 @@ import os
 
 import apsw
 
-from dibs.store.sql.queries import Statements
+from dibs.rules import refusals
+from dibs.rules.decision import State
+from dibs.store.sql import rows
+from dibs.store.sql.queries import SESSION, Statements
 from dibs.store.sql.transaction import Transaction
 
 TYPE_CHECKING = False
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Grant, Item
+    from dibs.model import Agent, Grant, Item, Session
     from dibs.rules.claiming import Claimant
 
 STATEMENTS = Statements(os.path.dirname(__file__))
@@ -44,6 +47,25 @@ class SqliteTransaction(Transaction):
         cursor = self._cursor.connection.cursor()
         self._cursors.append(cursor)
         return iter(cursor.execute(STATEMENTS[statement], parameters))
+
+    def state(self, item: str) -> State:
+        row = self.one("state", id=item)
+        if row is None:
+            raise refusals.item_not_found(item)
+        found, claim, run = rows.item_with_claim_and_run(row[:-1])
+        return State(
+            item=found,
+            claim=claim,
+            run=run,
+            blockers=self.blockers_of(item) if found.depends_on else (),
+            tickets=tuple(rows.ticket(one) for one in self.all("open_tickets", item=item)) if row[-1] else (),
+        )
+
+    def session_and_agent(self, session: str) -> tuple[Session, Agent]:
+        row = self.one("session_and_agent", id=session)
+        if row is None:
+            return super().session_and_agent(session)
+        return self.live(session, rows.session(row[: len(SESSION)])), rows.agent(row[len(SESSION) :])
 
     def close(self) -> None:
         """Close all cursors: a result that was not read to its end would pin its snapshot."""

@@ -149,3 +149,18 @@ WHERE id = :id AND revoked_at IS NULL AND expires_at > :now RETURNING @key
 
 -- name: forget_keys
 DELETE FROM keys
+
+-- The items that are overdue, in the order of `next`, each with its lane. The claims and the schedules are read in that order,
+-- because most of them are overdue when these statements are used: see store/sqlite/choose_next.py.
+-- name: expired_ranks
+SELECT -items.priority, items.seq, items.project, items.type, items.action, items.approved, items.id
+FROM items INDEXED BY items_status CROSS JOIN claims ON claims.item = items.id
+WHERE items.status = 'in_progress' AND claims.expires_at <= :now ORDER BY items.priority DESC, items.seq
+
+-- name: due_ranks
+SELECT -priority, seq, project, type, action, approved, id FROM items INDEXED BY items_status
+WHERE status = 'scheduled' AND not_before <= :now ORDER BY priority DESC, seq
+
+-- name: lapsed_ranks
+SELECT -priority, seq, project, type, action, approved, id FROM items INDEXED BY items_offered
+WHERE offer_expires_at <= :now ORDER BY priority DESC, seq

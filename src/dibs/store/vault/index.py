@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import apsw
 
     from dibs.config import Settings
+    from dibs.model import Session
     from dibs.rules.decision import Step
     from dibs.store.sql.transaction import Transaction
     from dibs.store.vault.taskfile.run_annotations import Annotation
@@ -75,6 +76,9 @@ class VaultTransaction(SqliteTransaction):
     def apply(self, step: Step) -> None:
         super().apply(step)
         self.steps.append(step)
+
+    def touch(self, session: Session) -> None:
+        self.touch_session(session.id)
 
     def touch_session(self, session: str) -> None:
         """Mark the session as one of this clone, because it calls a verb here. A rebuilt index takes every session for
