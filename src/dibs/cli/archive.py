@@ -33,6 +33,7 @@ COUNTED = ("item", "run", "event", "agent", "session", "claim", "ticket")
 
 def prune_options(parser: Parser) -> None:
     parser.duration("--older-than", "older_than_seconds", "delete items that ended longer ago: 30d", required=True)
+    parser.option("--dry-run", help="count what would be deleted, and delete nothing")
     parser.yes()
 
 

@@ -160,14 +160,15 @@ def table(
     styles: Sequence[Sequence[str]] = (),
     shrink: Sequence[int] = (),
     right: Sequence[int] = (),
+    keep: Sequence[int] = (),
     columns: int | None = None,
     paint: Paint,
     indent: str = "",
 ) -> list[str]:
     """Align rows in columns. Lines that are too wide lose width in the widest `shrink` column, then at the edge.
 
-    `styles` holds the colours of each row's cells; `right` lists right-aligned columns; `columns` is the width to fit
-    into, or None for no limit.
+    `styles` holds the colours of each row's cells; `right` lists right-aligned columns; `keep` lists those that are
+    never cut, like ids; `columns` is the width to fit into, or None for no limit.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     painted = [[*row, *[""] * len(cells[0])] for row in styles] if cells else []
@@ -181,7 +182,7 @@ def table(
     for number, row in enumerate(cells):
         line, room = indent, None if columns is None else columns - len(indent)
         for i, cell in enumerate(row):
-            fits = widths[i] if room is None else min(widths[i], room)
+            fits = widths[i] if room is None or i in keep else min(widths[i], room)
             text = cut(cell, fits)
             pad = " " * (fits - width(text))
             style = painted[number][i] if number < len(painted) else ""
