@@ -19,6 +19,7 @@ from dibs.cli.render import (
     agent_colour,
     ago,
     clock,
+    kept_columns,
     number_of,
     terminal_columns,
     until,
@@ -58,7 +59,7 @@ def list_options(parser: Parser) -> None:
     parser.types_and_projects()
     parser.labels()
     parser.option("--search", metavar="TEXT", help="only items with these words in id, title, label")
-    parser.option("--sort", metavar="BY", help="next (default: higher priority first), updated, created")
+    parser.option("--sort", metavar="BY", help="next (the default: priority first), updated, created")
     parser.option("--subject", metavar="KEY", help="only the item of this subject")
     parser.limit(LIST_LIMIT)
     parser.quiet("the ids")
@@ -238,6 +239,7 @@ def _fit(columns: dict[str, builtins.list[str]], room: int | None) -> bool:
     for name in ("", *DROPPED):
         columns.pop(name, None)
         widths = {name: max(map(width, (name, *cells))) for name, cells in columns.items()}
+        widths["id"] = min(widths["id"], kept_columns(room or widths["id"] * 2))
         needed = sum(min(widest, LEAST.get(name, widest)) for name, widest in widths.items())
         if room is None or needed + len(GAP) * (len(columns) - 1) <= room:
             return True

@@ -113,7 +113,7 @@ class Parser:
         """The fields of an item that `add`, `edit` and `claim --subject` set; `items.item_fields` reads them."""
         self.option("--body", metavar="TEXT", help="the description, in markdown (- reads stdin)")
         self.option("-t", "--type", metavar="T", help="the kind of work: bug, docs, ... (default: task)")
-        self.option("-p", "--priority", metavar="P", help="critical, high, ..., low, P0 to P4, or N: higher is sooner")
+        self.option("-p", "--priority", metavar="P", help="high, ..., low; P0 to P4; or N: higher is sooner")
         self.labels("a label")
         self.json_object("--payload", "data for the holder, a JSON object")
         self.option("--project", metavar="P", help="the project (default: default)")

@@ -177,21 +177,29 @@ def table(
         painted.insert(0, ["dim"] * len(header))
     widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
     if columns is not None:
+        for i in keep:
+            # A longer cell sticks out of its column: the others keep their room.
+            widths[i] = min(widths[i], kept_columns(columns))
         _shrink(widths, shrink, columns - len(indent) - len(GAP) * (len(widths) - 1))
     lines = []
     for number, row in enumerate(cells):
         line, room = indent, None if columns is None else columns - len(indent)
         for i, cell in enumerate(row):
-            fits = widths[i] if room is None or i in keep else min(widths[i], room)
+            fits = max(widths[i], width(cell)) if i in keep else widths[i] if room is None else min(widths[i], room)
             text = cut(cell, fits)
             pad = " " * (fits - width(text))
             style = painted[number][i] if number < len(painted) else ""
             shown = pad + paint(text, style) if i in right else paint(text, style) + pad
             line += shown + GAP
             if room is not None:
-                room = max(0, room - widths[i] - len(GAP))
+                room = max(0, room - fits - len(GAP))
         lines.append(line.rstrip())
     return lines
+
+
+def kept_columns(columns: int) -> int:
+    """The most that a column which is never cut takes from the others."""
+    return columns // 2
 
 
 def terminal_columns(stream: Any) -> int | None:

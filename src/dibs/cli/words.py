@@ -312,7 +312,7 @@ def option_hint(command: str, typed: str, known: Mapping[str, object]) -> str:
     near = _nearest(typed.lstrip("-"), list(words)) if len(typed) > 2 else None
     if near:
         return f"did you mean {words[near]}"
-    return f"see: {' '.join(['dibs', *command.split(), '--help'])} (if it is text, write -- before it)"
+    return f"see: {' '.join(['dibs', *command.split(), '--help'])}; write -- before text that starts with -"
 
 
 def argument_hint(command: str, extra: str) -> str:
