@@ -195,8 +195,8 @@ def instant(given: object, field: str) -> int | None:
     )
 
 
-def dependencies(given: object) -> tuple[str, ...]:
-    return tuple(item_id(one, "depends_on") for one in names(given, "depends_on"))
+def dependencies(given: object, field: str = "depends_on") -> tuple[str, ...]:
+    return tuple(item_id(one, field) for one in names(given, field))
 
 
 def resources(given: object) -> tuple[str, ...]:

@@ -91,6 +91,10 @@ class ManageVerbs(ABC):
         actor: str,
         revision: int | None = None,
         relabel: bool = True,
+        add_labels: Sequence[str] = (),
+        remove_labels: Sequence[str] = (),
+        add_needs: Sequence[str] = (),
+        remove_needs: Sequence[str] = (),
         add_resources: Sequence[str] = (),
         session: str | None = None,
         token: int | None = None,
@@ -103,6 +107,10 @@ class ManageVerbs(ABC):
         is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type, action or
         `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed;
         so is another `external` in the payload, since what another system says may end the item.
+
+        `add_labels` and `remove_labels` change the labels that the item has in the same transaction, `add_needs` and
+        `remove_needs` its dependencies; what is to be added goes to the end. Adding what is there and removing what is
+        not change nothing; what is in both lists is removed.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is

@@ -42,6 +42,10 @@ def edit(
     actor: str,
     revision: int | None = None,
     relabel: bool = True,
+    add_labels: Sequence[str] = (),
+    remove_labels: Sequence[str] = (),
+    add_needs: Sequence[str] = (),
+    remove_needs: Sequence[str] = (),
     add_resources: Sequence[str] = (),
     session: str | None = None,
     token: int | None = None,
@@ -49,15 +53,19 @@ def edit(
 ) -> Edited:
     """`allow_missing`: `depends_on` may name items that do not exist yet, and the item waits for them."""
     changes = dict(changes)
-    needs = changes.get("depends_on")
     if session is not None:
         _lock_holder(t, item, session)
     if changes.get("subject") is not None:
         _require_free_subject(t, item, changes["subject"])
-    if needs is not None:
+    if "depends_on" in changes or add_needs or remove_needs:
         # Dependencies before the item: `done` locks an item before its dependents.
         t.lock("lock_dependencies")
-        t.lock_items(needs)
+        row = t.one("item_by_id", id=item) if add_needs or remove_needs else None
+        if row is not None:  # no other transaction changes its dependencies now
+            merged = item_rules.with_and_without(rows.item(row).depends_on, add_needs, remove_needs)
+            changes["depends_on"] = check.dependencies(merged)
+        t.lock_items(changes.get("depends_on", ()))
+    needs = changes.get("depends_on")
     if revision is not None:
         as_read(t, item, revision)
     holder: Claim | None = None
@@ -68,6 +76,9 @@ def edit(
         state, holder = t.fenced(item, session, token)
         actor, holds = holder.agent, t.holds(state.item.project)
         t.touch_session(session)
+    if add_labels or remove_labels:
+        merged = item_rules.with_and_without(state.item.labels, add_labels, remove_labels)
+        changes["labels"] = check.names(merged, "labels")
     if add_resources:
         changes["resources"] = check.resources(with_more(state.item.resources, add_resources))
     open_before = {blocker.item for blocker in state.blockers}

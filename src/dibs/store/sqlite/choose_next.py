@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 PASSED_OVER_MAX = 10_000
 
 
-def best(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], n: int) -> list[Item]:
+def best(
+    t: Transaction, claimant: Claimant, types: Sequence[str], projects: Sequence[str], labels: Sequence[str], n: int
+) -> list[Item]:
     """The first `n` items for this claimant: priority descending, then oldest."""
     chosen: list[Item] = []
     search = Search(t, claimant)
-    for looked, (_, seq) in enumerate(_ranked(t, lanes(t, claimant, types, projects))):
+    for looked, (_, seq) in enumerate(_ranked(t, lanes(t, claimant, types, projects), labels)):
         if len(chosen) >= n or looked >= PASSED_OVER_MAX:
             break
         item = _item(t, seq)
@@ -80,11 +82,16 @@ def lanes(t: Transaction, claimant: Claimant, types: Sequence[str], projects: Se
     ]
 
 
-def _ranked(t: Transaction, wanted: Iterable[Lane]) -> Iterator[tuple[Any, ...]]:
-    """(-priority, seq) of every item in these lanes, best first."""
+def _ranked(t: Transaction, wanted: Iterable[Lane], labels: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    """(-priority, seq) of every item in these lanes that has all of the labels, best first."""
     from heapq import merge
 
-    return merge(*(t.each("lane", **_parameters(lane)) for lane in wanted))
+    if not labels:
+        return merge(*(t.each("lane", **_parameters(lane)) for lane in wanted))
+    from dibs.text import json_text
+
+    asked = json_text.dumps(list(labels))
+    return merge(*(t.each("lane_with_labels", **_parameters(lane), labels=asked) for lane in wanted))
 
 
 def _item(t: Transaction, seq: int) -> Item:

@@ -78,6 +78,7 @@ def next_(
     agent: str | None = None,
     types: Sequence[str] = (),
     projects: Sequence[str] = (),
+    labels: Sequence[str] = (),
     n: int = 1,
     ttl_seconds: float | None = None,
     done: Mapping[str, int] | None = None,
@@ -93,7 +94,8 @@ def next_(
     if full is not None:
         t.refuse(full)
     grants = []
-    for item in choose_next.best(t, claimant, types, projects, limits.room(t.now, claimant.agent, claimant.load, n)):
+    room = limits.room(t.now, claimant.agent, claimant.load, n)
+    for item in choose_next.best(t, claimant, types, projects, labels, room):
         before = t.state_of(item)
         step = claiming.grant(t.now, before, claimant.session, ttl)
         t.apply(step)

@@ -151,6 +151,13 @@ WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = 
   AND approved = :approved
 ORDER BY priority DESC, seq
 
+-- name: lane_with_labels
+SELECT -priority, seq FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
+  AND approved = :approved
+  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
+ORDER BY priority DESC, seq
+
 -- name: insert_item
 INSERT INTO items (@item) VALUES (:@item)
 

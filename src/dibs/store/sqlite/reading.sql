@@ -40,6 +40,9 @@ ORDER BY dependencies.item, dependencies.needs
 -- name: items_in_order
 SELECT id FROM items WHERE id IN (SELECT value FROM json_each(:items)) ORDER BY priority DESC, seq LIMIT :limit
 
+-- name: ids
+SELECT id FROM items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
+
 -- name: list_items
 SELECT @item
 FROM items

@@ -231,8 +231,8 @@ class VaultStore(SqliteVerbs, Store):
 
     # Whole boards
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit)
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
+        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit, dry_run=dry_run)
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()

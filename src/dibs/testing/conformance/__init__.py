@@ -15,6 +15,7 @@ GROUPS = (
     "answers",
     "approvals",
     "bulk",
+    "changed_lists",
     "children",
     "claims",
     "crash",
@@ -23,6 +24,7 @@ GROUPS = (
     "exporting",
     "fencing",
     "figures",
+    "finding",
     "finishing",
     "following",
     "handing",
@@ -71,6 +73,7 @@ from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals  # noqa: E402
 from dibs.testing.conformance.bulk import TestBulk  # noqa: E402
+from dibs.testing.conformance.changed_lists import TestChangedLists  # noqa: E402
 from dibs.testing.conformance.children import TestChildren  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
@@ -79,6 +82,7 @@ from dibs.testing.conformance.dependencies import TestDependencies, TestFinishin
 from dibs.testing.conformance.exporting import TestExport  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.figures import TestKeptFigures  # noqa: E402
+from dibs.testing.conformance.finding import TestFinding  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
 from dibs.testing.conformance.handing import TestHanding, TestHandingTogether  # noqa: E402
@@ -129,6 +133,7 @@ __all__ = [
     "TestBulk",
     "TestCapacity",
     "TestCapacityTogether",
+    "TestChangedLists",
     "TestChildren",
     "TestClaims",
     "TestCrash",
@@ -137,6 +142,7 @@ __all__ = [
     "TestExport",
     "TestFencing",
     "TestFigures",
+    "TestFinding",
     "TestFinishAndNext",
     "TestFinishingAtOnce",
     "TestFinishingTogether",
