@@ -91,16 +91,19 @@ def _sweep_lines(cli: Cli, swept: Sweep) -> list[str]:
 
 def doctor(cli: Cli) -> int:
     """Exit 1 if anything is wrong. What is merely overdue is shown and is not an error."""
+    from dibs.cli.progress import Progress, records_of
     from dibs.maintenance.doctor import examine
 
     wrong = 0
     findings = []
-    for finding in examine(cli.board):
-        wrong += not finding.late
-        if cli.json:
-            findings.append(finding)
-        else:
+    with Progress("checked", records_of(cli.board), is_estimate=True) as progress:
+        for finding in examine(cli.board, on_record=progress.advance):
+            wrong += not finding.late
+            if cli.json:
+                findings.append(finding)
+                continue
             mark = cli.paint("·", "yellow") if finding.late else cli.paint("✗", "red")
+            progress.clear()
             cli.print(f"{mark} {clean(finding.what)}", cli.paint(f"  what to do: {finding.advice}", "dim"))
     sound = f"{cli.paint('✓', 'green')} the board is sound"
     cli.reply({"sound": not wrong, "findings": findings}, number_of(wrong, "finding") if wrong else sound)

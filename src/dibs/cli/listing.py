@@ -127,7 +127,7 @@ def _statuses(cli: Cli) -> tuple[str, ...]:
 def _status(word: str) -> tuple[str, ...]:
     name = word.strip().lower().replace("-", "_")
     if name in GROUPS or name in STATUSES:
-        return GROUPS.get(name, (name,))
+        return tuple(GROUPS.get(name, (name,)))
     from dibs.cli.words import STATUS_WORDS
 
     if name in STATUS_WORDS:

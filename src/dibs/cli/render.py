@@ -13,7 +13,7 @@ from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 REPLACEMENT = "\ufffd"
@@ -23,6 +23,18 @@ COLUMN_MIN = 8
 GAP = "  "
 #: The sequences that `Paint` writes before its codes and after the text.
 START, END = "\x1b[", "\x1b[0m"
+#: The sequences around the address of a hyperlink (OSC 8); the text follows, and a link without an address ends it.
+LINK, LINK_END = "\x1b]8;;", "\x1b\\"
+#: Variables that terminals with hyperlinks set, and names of such terminals in TERM and TERM_PROGRAM.
+LINKING_VARIABLES = (
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "WT_SESSION",
+    "KONSOLE_VERSION",
+    "DOMTERM",
+    "ALACRITTY_WINDOW_ID",
+)
+LINKING_TERMINALS = ("kitty", "alacritty", "foot", "ghostty", "wezterm", "iterm.app", "vscode", "hyper", "rio")
 
 CODES = {
     "bold": "1",
@@ -66,20 +78,25 @@ OUTCOME_COLOURS = {
 
 
 class Paint:
-    """Adds colours to text, if they are enabled; cleans the text."""
+    """Adds colours and hyperlinks to text, if they are enabled; cleans the text."""
 
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
+    def __init__(self, enabled: bool, links: bool = False) -> None:
+        self.enabled, self.links = enabled, links
 
     @classmethod
     def for_stream(cls, stream: Any, *, plain: bool = False) -> Paint:
         wanted = not plain and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(wanted and stream.isatty())
+        return cls(wanted and stream.isatty(), links=stream.isatty() and has_links(os.environ))
 
     def __call__(self, text: str, *styles: str) -> str:
         text = clean(text)
         codes = ";".join(CODES[style] for style in styles if style)
         return f"{START}{codes}m{text}{END}" if self.enabled and codes and text else text
+
+    def link(self, text: str, address: str) -> str:
+        """The text as a link, if the address is one of the web."""
+        text = clean(text)
+        return f"{LINK}{address}{LINK_END}{text}{LINK}{LINK_END}" if self.links and is_address(address) else text
 
     def agent(self, name: str) -> str:
         return self(clean(name), agent_colour(name))
@@ -98,9 +115,33 @@ def clean(text: str) -> str:
 
 
 def clean_line(line: str) -> str:
-    """Clean a line, keeping the colours that `Paint` added."""
+    """Clean a line, keeping the colours and the links that `Paint` added."""
     if line.isprintable():
         return line
+    first, *linked = line.split(LINK)
+    return _clean_colours(first) + "".join(map(_clean_linked, linked))
+
+
+def has_links(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal shows hyperlinks, as far as its variables tell. FORCE_HYPERLINK overrides them."""
+    if environment.get("FORCE_HYPERLINK"):
+        return environment["FORCE_HYPERLINK"] != "0"
+    names = f"{environment.get('TERM', '')} {environment.get('TERM_PROGRAM', '')}".lower()
+    return any(map(environment.get, LINKING_VARIABLES)) or any(name in names for name in LINKING_TERMINALS)
+
+
+def is_address(text: str) -> bool:
+    return text.startswith(("https://", "http://")) and text.isascii() and text.isprintable() and " " not in text
+
+
+def _clean_linked(text: str) -> str:
+    address, end, rest = text.partition(LINK_END)
+    if end and (not address or is_address(address)):
+        return f"{LINK}{address}{LINK_END}{_clean_colours(rest)}"
+    return clean(LINK + text)
+
+
+def _clean_colours(line: str) -> str:
     first, *painted = line.split(START)
     return clean(first) + "".join(map(_clean_painted, painted))
 
