@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dibs.model import Key, Owner, SessionEnd, SessionView
     from dibs.model.webhooks import DeadLetter, Delivery, NewWebhook, Webhook
 
-LIMIT_MAX = 10**6
-
 
 class ManageVerbs(ItemVerbs):
     # Agents and sessions
@@ -39,22 +37,13 @@ class ManageVerbs(ItemVerbs):
         sensitive_actions: Iterable[str] = (),
     ) -> Agent:
         """Create the agent or replace its settings."""
-        rate = claims_per_minute
-        return self.store.set_agent(
-            Agent(
-                name=check.agent_name(name),
-                types=check.names(types, "types"),
-                role=None if role is None else check.name(role, "role"),
-                max_claims=check.optional_whole(max_claims, "max_claims", low=1, high=LIMIT_MAX),
-                max_claims_total=check.optional_whole(max_claims_total, "max_claims_total", low=1, high=LIMIT_MAX),
-                claims_per_minute=None
-                if rate is None
-                else check.number(rate, "claims_per_minute", low=0.001, high=LIMIT_MAX),
-                claims_burst=check.whole(claims_burst, "claims_burst", low=1, high=LIMIT_MAX),
-                allowed_actions=check.names(allowed_actions, "allowed_actions"),
-                sensitive_actions=check.names(sensitive_actions, "sensitive_actions"),
-            )
-        )
+        from dibs.board import agent_settings
+
+        given: dict[str, Any] = {"types": types, "role": role, "max_claims": max_claims}
+        given |= {"max_claims_total": max_claims_total, "claims_per_minute": claims_per_minute}
+        given |= {"claims_burst": claims_burst}
+        given |= {"allowed_actions": allowed_actions, "sensitive_actions": sensitive_actions}
+        return self.store.set_agent(agent_settings.checked(name, given))
 
     def agents(self) -> tuple[Agent, ...]:
         return self.store.agents()

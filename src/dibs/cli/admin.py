@@ -110,7 +110,20 @@ def doctor(cli: Cli) -> int:
     return FINDINGS if wrong else 0
 
 
-def config(cli: Cli) -> None:
+def config_options(parser: Parser) -> None:
+    parser.option("--check", help="check dibs.toml, and exit 1 if anything in it is wrong")
+
+
+def config(cli: Cli) -> int:
+    if cli.args.check:
+        from dibs.cli import config_check
+
+        return config_check.show(cli)
+    _show_settings(cli)
+    return 0
+
+
+def _show_settings(cli: Cli) -> None:
     settings = [_store(cli), *_environment(), *_file_settings()]
     if cli.json:
         return cli.print_json({"settings": settings})

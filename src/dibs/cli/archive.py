@@ -63,7 +63,9 @@ def _prune(cli: Cli, older_than_seconds: float) -> Prune:
     with Progress("deleted", total, unit="item") as progress:
         while True:
             batch = cli.board.prune(older_than_seconds=older_than_seconds, limit=PRUNE_BATCH)
-            progress.count, events = progress.count + batch.items, events + batch.events
+            progress.advance(batch.items)
+            progress.draw()
+            events += batch.events
             if batch.items < PRUNE_BATCH:
                 return batch.replace(items=progress.count, events=events)
 
@@ -224,7 +226,7 @@ def _import_records(cli: Cli, file: BinaryIO) -> int:
         nonlocal number
         for line in file:
             number += 1
-            progress.count += len(line)
+            progress.advance(len(line))
             if line.strip():
                 yield _parse_record(line)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: When the line is drawn first, and how often it is drawn again.
 FIRST_SECONDS, REDRAW_SECONDS = 0.4, 0.2
+#: It is also drawn after so many records, however fast they come.
+DRAWN_CALLS = 1000
 #: The time left is guessed from this much of the work on.
 GUESSED_SECONDS = 1.0
 #: Steps take different times, so the time left is not guessed from them.
@@ -35,7 +37,7 @@ class Progress:
 
     def __init__(self, what: str, total: int | None = None, *, unit: str = "record", is_estimate: bool = False) -> None:
         self.what, self.total, self.unit, self.is_estimate = what, total, unit, is_estimate
-        self.count = 0
+        self.count = self._calls = 0
         self._began = time.monotonic()
         self._over = threading.Event()
         self._is_drawn = False
@@ -55,6 +57,17 @@ class Progress:
             self._thread.join()
         self.clear()
 
+    def draw(self) -> None:
+        columns = terminal_columns(sys.stderr)
+        if columns is None or self._over.is_set():
+            return
+        # One column short: a terminal would wrap a full line, and a wrapped line cannot be erased.
+        line = cut(self.line(time.monotonic() - self._began), columns - 1)
+        with self._drawing:
+            sys.stderr.write(ERASE_LINE + line)
+            sys.stderr.flush()
+            self._is_drawn = True
+
     def clear(self) -> None:
         """Remove the line before something else is printed."""
         with self._drawing:
@@ -63,18 +76,25 @@ class Progress:
                 sys.stderr.flush()
                 self._is_drawn = False
 
-    def advance(self) -> None:
-        self.count += 1
+    def advance(self, count: int = 1) -> None:
+        self.count += count
+        self._calls += 1
+        if self._calls % DRAWN_CALLS == 0:
+            self.draw()
 
-    def begin(self, what: str, total: int | None) -> None:
+    def begin(self, what: str, total: int | None, *, is_estimate: bool = False) -> None:
         """The next part of the work."""
-        self.what, self.total, self.count, self._began = what, total, 0, time.monotonic()
+        self.what, self.total, self.is_estimate = what, total, is_estimate
+        self.count = self._calls = 0
+        self._began = time.monotonic()
 
     def hear(self, what: str, done: int, total: int) -> None:
         """What a store reports."""
         if what != self.what:
             self.begin(what, total)
         self.count, self.total = done, total
+        if self.unit == STEP or done % DRAWN_CALLS == 0:
+            self.draw()
 
     def line(self, seconds: float) -> str:
         """`copied 12,000 of about 50,000 records, 24%, 8s left`, after this many seconds."""
@@ -95,13 +115,7 @@ class Progress:
         pause = FIRST_SECONDS
         while not self._over.wait(pause):
             pause = REDRAW_SECONDS
-            columns = terminal_columns(sys.stderr) or 80
-            # One column short: a terminal would wrap a full line, and a wrapped line cannot be erased.
-            line = cut(self.line(time.monotonic() - self._began), columns - 1)
-            with self._drawing:
-                sys.stderr.write(ERASE_LINE + line)
-                sys.stderr.flush()
-                self._is_drawn = True
+            self.draw()
 
 
 def records_of(board: Board) -> int | None:

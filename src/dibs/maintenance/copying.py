@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     class Watcher(Protocol):
         """Sees how far a copy has come."""
 
-        def begin(self, what: str, total: int | None) -> None: ...
+        def begin(self, what: str, total: int | None, *, is_estimate: bool = False) -> None: ...
 
         def advance(self) -> None: ...
 
@@ -69,7 +69,7 @@ def copy(source: str, target: str, *, progress: Watcher, total: Callable[[Board]
     if location.is_same(source, target):
         raise Invalid(f"{location.printable(source)} is both the source and the target; name another", field="to")
     with connect(source, seeded=False) as board, connect(target, create=True, seeded=False) as new:
-        progress.begin("copied", total(board))
+        progress.begin("copied", total(board), is_estimate=True)
         read = Tally(progress.advance)
         _load(new, read.counting(board.export()), location.printable(target))
         progress.begin("checked", sum(read.counts.values()))
