@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs import check
-from dibs.board.base import BoardBase, id_tail, request
+from dibs.board.base import BoardBase, request
 from dibs.errors import Invalid
 
 TYPE_CHECKING = False
@@ -28,7 +28,8 @@ PARTS = {
 
 class ItemVerbs(BoardBase):
     def add(self, title: str, *, actor: str | None = None, request_id: str | None = None, **fields: Any) -> Added:
-        """Add one item; `fields` are those of `NewItem`. The answer says whether it `existed`."""
+        """Add one item; `fields` are those of `NewItem`. Without an id, the board makes one of the title. The answer
+        says whether the item `existed`."""
         return self.add_many([{**fields, "title": title}], actor=actor, request_id=request_id)[0]
 
     def add_many(
@@ -38,10 +39,8 @@ class ItemVerbs(BoardBase):
         new = []
         given, actor = check.batch(items), self._actor(actor)
         for number, fields in enumerate(given, start=1):
-            # A repeated request generates the same ids, so that it adds no item twice.
-            tail = None if request_id is None else id_tail(actor, request_id, number)
             try:
-                new.append(check.new_item(fields, tail))
+                new.append(check.new_item(fields))
             except Invalid as error:
                 error.facts.setdefault("number", number)
                 raise

@@ -34,11 +34,14 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
-        """Add all of the items or none. An existing id is `INVALID`, unless that item has the same content: then the
-        answer is that item, as one that `existed`. One subject, one item: if an item has the subject of a new one, in
-        whatever status, the answer is that item, as one that `existed`, whatever else the new one says. An unknown
-        dependency and a cycle are `INVALID`; items of one call may depend on each other in any order. Earlier items of
-        the call are older."""
+        """Add all of the items or none. An item with an empty id gets one that is made of its title and that no item
+        has, ended ones included: `fix-login`, then `fix-login-2`; in a vault with a git remote, the words and a random
+        part, since clones do not see each other's new items.
+
+        An existing id is `INVALID`, unless that item has the same content: then the answer is that item, as one that
+        `existed`. One subject, one item: if an item has the subject of a new one, in whatever status, the answer is
+        that item, as one that `existed`, whatever else the new one says. An unknown dependency and a cycle are
+        `INVALID`; items of one call may depend on each other in any order. Earlier items of the call are older."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:

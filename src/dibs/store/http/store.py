@@ -355,6 +355,8 @@ def _new_item(item: NewItem) -> dict[str, Any]:
     sent: dict[str, Any] = wire.encode(item)
     if item.subject is None:
         del sent["subject"]
+    if not item.id:
+        del sent["id"]  # the server chooses one
     return sent
 
 

@@ -9,7 +9,7 @@ from dibs.rules import ending, queueing
 from dibs.rules import items as item_rules
 from dibs.rules.decision import State
 from dibs.rules.resources import with_more
-from dibs.store.sql import rows
+from dibs.store.sql import new_ids, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 
 def add(t: Transaction, items: Sequence[NewItem], *, actor: str) -> tuple[Added, ...]:
+    new_ids.lock(t, items)
     # The items may depend on each other in any order, so dependencies are checked at the end.
     t.lock_items({needs for one in items for needs in one.depends_on} - {one.id for one in items})
     token_floor = int(t.scalar("token_floor") or 0)
-    added = [_insert(t, one, actor, token_floor) for one in items]
+    given = {one.id for one in items}
+    added = [_insert(t, one, actor, token_floor, given) for one in items]
     for item, is_new in added:
         if is_new and item.depends_on:
             _require_items(t, item, item.depends_on)
@@ -228,11 +230,13 @@ def as_read(t: Transaction, item: str, revision: int | None) -> State:
     return state
 
 
-def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple[Item, bool]:
+def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int, given: set[str]) -> tuple[Item, bool]:
     """The item, and whether it is new: an item of the same subject, or with the same content, is not added again."""
     known = None if new.subject is None else item_of_subject(t, new.subject)
     if known is not None:
         return known, False
+    if not new.id:
+        new = new.replace(id=new_ids.choose(t, new.title, given))
     row = t.one("item_by_id", id=new.id)
     if row is not None:
         old, first = rows.item(row), t.one("event_of_item", item=new.id, number=1)

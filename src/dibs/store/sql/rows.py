@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
+from dibs.model import ENDED, Activity, Agent, Blocker, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 from dibs.text.json_text import dumps, loads
 from dibs.value import Value
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: What most fields are: to ask for the type costs a third of a call.
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+#: The status of a dependency that a file of a vault names and that does not exist yet.
+MISSING = "missing"
 
 
 def encode(value: Value) -> dict[str, Any]:
@@ -33,6 +35,10 @@ def item(row: Row) -> Item:
     for name in ("needs_approval", "approved", "review"):
         fields[name] = bool(fields[name])
     return Item.of(fields)
+
+
+def blocker(item: str, status: str) -> Blocker:
+    return Blocker(item=item, status=status, will_move=status not in (*ENDED, MISSING))
 
 
 def claim(row: Row) -> Claim:

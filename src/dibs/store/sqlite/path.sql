@@ -151,12 +151,12 @@ WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = 
   AND approved = :approved
 ORDER BY priority DESC, seq
 
--- name: lane_with_labels
-SELECT -priority, seq FROM items INDEXED BY items_ready
-WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
-  AND approved = :approved
-  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
-ORDER BY priority DESC, seq
+-- name: id_number
+SELECT number FROM id_numbers WHERE words = :words
+
+-- name: put_id_number
+INSERT INTO id_numbers (words, number) VALUES (:words, :number)
+ON CONFLICT (words) DO UPDATE SET number = excluded.number
 
 -- name: insert_item
 INSERT INTO items (@item) VALUES (:@item)

@@ -27,6 +27,7 @@ GROUPS = (
     "finding",
     "finishing",
     "following",
+    "generated_ids",
     "handing",
     "heartbeats",
     "history",
@@ -85,6 +86,7 @@ from dibs.testing.conformance.figures import TestKeptFigures  # noqa: E402
 from dibs.testing.conformance.finding import TestFinding  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
+from dibs.testing.conformance.generated_ids import TestGeneratedIds  # noqa: E402
 from dibs.testing.conformance.handing import TestHanding, TestHandingTogether  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
@@ -147,6 +149,7 @@ __all__ = [
     "TestFinishingAtOnce",
     "TestFinishingTogether",
     "TestFollowing",
+    "TestGeneratedIds",
     "TestHanding",
     "TestHandingTogether",
     "TestHeartbeats",
