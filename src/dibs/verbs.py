@@ -85,6 +85,7 @@ VERBS: tuple[Verb, ...] = (
     _post("add_many", "/v1/add_many", AGENT, Added, "Add all of these items or none", many=True),
     _list("list", "/v1/items", Item, "Items that match every filter, best first"),
     _get("page", "/v1/page", Paged, "A page of the items that match, with counts"),
+    _list("ids", "/v1/ids", str, "The ids that begin with some characters"),
     _get("get", "/v1/items/{item}", Detail, "An item in full", positional=("item",)),
     Verb(
         name="edit",
@@ -153,6 +154,7 @@ VERBS: tuple[Verb, ...] = (
     _of_item("hand", AGENT, Grant, "Hand a claim over to another session"),
     _of_item("recover", AGENT, Grant, "Claim an item again after expiry, if no other session claimed it"),
     _post("next", "/v1/next", AGENT, Grant, "Claim the best items", many=True, waits=True),
+    _list("preview", "/v1/next", Item, "The items that `next` would give now"),
     _post("heartbeat", "/v1/heartbeat", AGENT, Heartbeat, "Renew the claims of a session"),
     _of_item("renew", AGENT, Renewal, "Renew one claim"),
     _of_item("progress", AGENT, Renewal, "Record a note, and renew the claim"),

@@ -111,5 +111,6 @@ def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
             if name not in known:
                 try:
                     board.set_agent(name, **fields)
-                except TypeError as error:
-                    raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error
+                except Invalid as error:
+                    error.message = f"{config.FILE_NAME}: [agents.{name}]: {error.message}"
+                    raise

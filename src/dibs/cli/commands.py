@@ -45,7 +45,7 @@ COMMANDS = {
     "worktree list": _command("work", "worktree", "list the git worktrees that dibs made"),
     "worktree clean": _command("work", "worktree", "remove worktrees that nobody uses and that have no changes"),
     "add": _command("board", "items", "add an item, or a file of items"),
-    "list": _command("board", "items", "list items"),
+    "list": _command("board", "listing", "list items"),
     "show": _command("board", "show", "show one item in full"),
     "edit": _command("board", "edit", "change an item's fields"),
     "park": _command("board", "edit", "park an item, so that next skips it"),

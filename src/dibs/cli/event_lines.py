@@ -81,7 +81,7 @@ def feed_lines(events: Sequence[Event], paint: Paint, columns: int | None, *, fo
         ["dim", "dim", "dim" if event.kind == "claimable" else "bold", KINDS.get(event.kind, ""), *_colours(event)]
         for event in events
     ]
-    return table(rows, styles=styles, shrink=(5, 2), right=(0,), columns=columns, paint=paint)
+    return table(rows, styles=styles, shrink=(5, 4), right=(0,), keep=(2,), columns=columns, paint=paint)
 
 
 def details(event: Event) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Help about the commands as a whole: the overview, suggestions for a mistyped name, and shell completions.
+"""Help about the commands as a whole: the overview, and shell completions.
 
 Completions (`eval "$(dibs completion bash)"`) are static text: completing a word does not start dibs.
 """
@@ -36,7 +36,7 @@ FAMILY_WORDS = "|".join(sorted(FAMILIES))
 
 
 def without_command(name: str | None, rest: list[str]) -> int:
-    """Print the help or the version that was asked for; otherwise refuse and suggest the nearest command."""
+    """Print the help or the version that was asked for; otherwise refuse, and say what to type."""
     if name in (None, "help") and ("--version" in rest or "-V" in rest):
         sys.stdout.write(f"dibs {__version__}\n")
         return 0
@@ -49,7 +49,9 @@ def without_command(name: str | None, rest: list[str]) -> int:
         return 0
     if name is None and not [word for word in rest if not word.startswith("-")]:
         return refuse_without_command()
-    raise UsageError(_suggestion(name or rest[0]), field="command")
+    from dibs.cli import words
+
+    raise UsageError(words.hint(name or rest[0], rest), field="command")
 
 
 def refuse_without_command() -> int:
@@ -68,19 +70,6 @@ def overview(family: str | None = None) -> str:
             lines.append(f"\n{title}:\n")
             lines += [f"  {name:<15}{COMMANDS[name].summary}\n" for name in names]
     return "".join([*lines, AFTER])
-
-
-def _suggestion(typed: str) -> str:
-    import difflib
-
-    if typed in FAMILIES:
-        return f"dibs {typed} is not complete; type " + _family_commands(typed)
-    near = difflib.get_close_matches(typed, COMMANDS, n=1)
-    return f"unknown command {typed!r}; " + (f"did you mean: dibs {near[0]}" if near else "see: dibs --help")
-
-
-def _family_commands(family: str) -> str:
-    return " or ".join(f"dibs {name}" for name in COMMANDS if name.split()[0] == family)
 
 
 def completion_options(parser: Parser) -> None:
@@ -103,7 +92,9 @@ def options() -> dict[str, dict[str, str]]:
 def first_words() -> dict[str, str]:
     """The words that may follow `dibs`, each with a description."""
     words = {name: command.summary for name, command in COMMANDS.items() if " " not in name}
-    return words | {family: _family_commands(family) for family in sorted(FAMILIES)}
+    from dibs.cli.words import family_commands
+
+    return words | {family: family_commands(family) for family in sorted(FAMILIES)}
 
 
 def second_words(family: str) -> dict[str, str]:

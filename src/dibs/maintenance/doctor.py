@@ -22,10 +22,12 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from dibs.board import Board
+
+    Record = tuple[str, Any]
 
 SWEEP = "dibs sweep"
 RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
@@ -44,8 +46,8 @@ class Finding(Value):
     late: bool = False
 
 
-def examine(board: Board) -> Iterator[Finding]:
-    """The findings about this board, as they come."""
+def examine(board: Board, on_record: Callable[[], object] | None = None) -> Iterator[Finding]:
+    """The findings about this board, as they come; `on_record` is called for each record that was checked."""
     found = list(_check_store(board))
     yield from found
     damaged = any(finding.advice == RESTORE for finding in found)
@@ -59,10 +61,17 @@ def examine(board: Board) -> Iterator[Finding]:
         # So are the cursors: none of them is after the last event of the snapshot.
         webhooks = board.webhooks()
         examination = Examination(now)
-        yield from examination.of(board.store.histories())
+        yield from examination.of(_counted(board.store.histories(), on_record))
         floor, last = examination.event_floor, examination.last_event
         for what, advice, late in webhook_check.examine(board, webhooks, event_floor=floor, last_event=last, now=now):
             yield Finding(item=None, what=what, advice=advice, late=late)
+
+
+def _counted(records: Iterable[Record], on_record: Callable[[], object] | None) -> Iterator[Record]:
+    for record in records:
+        if on_record is not None:
+            on_record()
+        yield record
 
 
 class History:

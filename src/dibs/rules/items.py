@@ -121,6 +121,11 @@ def require_revision(item: Item, revision: int | None, last: Event | None) -> No
     )
 
 
+def with_and_without(old: Sequence[str], add: Sequence[str], remove: Sequence[str]) -> tuple[str, ...]:
+    """A list of names after others were added to its end and some were removed."""
+    return tuple(name for name in dict.fromkeys((*old, *add)) if name not in remove)
+
+
 def values_before(old: Item, new: Item) -> dict[str, Any]:
     """The old values of what an edit changed: content, approval, status."""
     names = (*EDITABLE, "needs_approval", "approved", "status")

@@ -34,10 +34,11 @@ BY_ITEM = "what `dibs doctor` reads, in place of what an import reads: the recor
 
 
 class PruneRequest(schemas.RequestBody):
-    """`limit` bounds how many items one call removes."""
+    """`limit` bounds how many items one call removes; with `dry_run` they are only counted."""
 
     older_than_seconds: float
     limit: int | None = None
+    dry_run: bool = False
 
     model_config = schemas.with_examples({"older_than_seconds": 2592000})
 
@@ -101,9 +102,7 @@ def _add_export(router: APIRouter, service: Service) -> None:
     )
     async def prune(request: Request) -> Response:
         body = await bodies.read(request, PruneRequest)
-        return await service.run(
-            lambda: answer(service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit))
-        )
+        return await service.run(lambda: answer(service.board.prune(**body.model_dump())))
 
     lines = Content(media_type=JSON_LINES, description="one record per line")
 

@@ -34,11 +34,14 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
-        """Add all of the items or none. An existing id is `INVALID`, unless that item has the same content: then the
-        answer is that item, as one that `existed`. One subject, one item: if an item has the subject of a new one, in
-        whatever status, the answer is that item, as one that `existed`, whatever else the new one says. An unknown
-        dependency and a cycle are `INVALID`; items of one call may depend on each other in any order. Earlier items of
-        the call are older."""
+        """Add all of the items or none. An item with an empty id gets one that is made of its title and that no item
+        has, ended ones included: `fix-login`, then `fix-login-2`; in a vault with a git remote, the words and a random
+        part, since clones do not see each other's new items.
+
+        An existing id is `INVALID`, unless that item has the same content: then the answer is that item, as one that
+        `existed`. One subject, one item: if an item has the subject of a new one, in whatever status, the answer is
+        that item, as one that `existed`, whatever else the new one says. An unknown dependency and a cycle are
+        `INVALID`; items of one call may depend on each other in any order. Earlier items of the call are older."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -91,6 +94,10 @@ class ManageVerbs(ABC):
         actor: str,
         revision: int | None = None,
         relabel: bool = True,
+        add_labels: Sequence[str] = (),
+        remove_labels: Sequence[str] = (),
+        add_needs: Sequence[str] = (),
+        remove_needs: Sequence[str] = (),
         add_resources: Sequence[str] = (),
         session: str | None = None,
         token: int | None = None,
@@ -104,6 +111,10 @@ class ManageVerbs(ABC):
         `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed;
         so is another `external` in the payload, since what another system says may end the item, and another subject
         of an item that has it.
+
+        `add_labels` and `remove_labels` change the labels that the item has in the same transaction, `add_needs` and
+        `remove_needs` its dependencies; what is to be added goes to the end. Adding what is there and removing what is
+        not change nothing; what is in both lists is removed.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is

@@ -95,16 +95,12 @@ class WrittenVerbs(Store):
         changes: Mapping[str, Any],
         *,
         actor: str,
-        revision: int | None = None,
         relabel: bool = True,
-        add_resources: Sequence[str] = (),
-        session: str | None = None,
-        token: int | None = None,
         request: Request | None = None,
+        **more: Any,
     ) -> Edited:
         body = {"actor": actor, "relabel": relabel, **wire.encode(dict(changes))}
-        more = {"revision": revision, "add_resources": list(add_resources) or None, "session": session, "token": token}
-        body |= {name: value for name, value in more.items() if value is not None}
+        body |= {name: wire.encode(value) for name, value in more.items() if value not in (None, ())}
         # None is a value here: it removes a schedule.
         answer = self._client.ask("PATCH", f"/v1/items/{item}", body, request_id=_id_of(request), keeps_none=True)
         return _decoded(Edited, answer)
@@ -211,8 +207,8 @@ class WrittenVerbs(Store):
 
     # Whole boards
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        body = {"older_than_seconds": older_than_seconds, "limit": limit}
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
+        body = {"older_than_seconds": older_than_seconds, "limit": limit} | ({"dry_run": True} if dry_run else {})
         # A repeated request would report only the items that the first one left.
         return _decoded(Prune, self._client.ask("POST", "/v1/prune", body, repeatable=False))
 
@@ -376,6 +372,8 @@ def _new_item(item: NewItem) -> dict[str, Any]:
     sent: dict[str, Any] = wire.encode(item)
     if item.subject is None:
         del sent["subject"]
+    if not item.id:
+        del sent["id"]  # the server chooses one
     return sent
 
 

@@ -111,6 +111,8 @@ class SqlVerbs:
 
     get = _view("views", "get")
     list = _view("views", "list_")
+    ids = _read("views", "ids")
+    preview = _view("preview", "preview")
     runs = _view("views", "runs")
     sessions = _view("views", "sessions")
     catch_up = _write("figures", "catch_up")

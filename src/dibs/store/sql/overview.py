@@ -22,7 +22,7 @@ from dibs.model import (
 from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, View, Vitals, Waiter
 from dibs.rules import fencing, health
 from dibs.store.sql import projection, rows, stats
-from dibs.store.sql.transaction import blocker
+from dibs.store.sql.rows import blocker
 from dibs.text import json_text
 
 TYPE_CHECKING = False

@@ -171,6 +171,13 @@ WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = 
   AND approved = :approved
 ORDER BY priority DESC, seq
 
+-- name: id_number
+SELECT number FROM id_numbers WHERE words = :words
+
+-- name: put_id_number
+INSERT INTO id_numbers (words, number) VALUES (:words, :number)
+ON CONFLICT (words) DO UPDATE SET number = excluded.number
+
 -- name: insert_item
 INSERT INTO items (@item) VALUES (:@item)
 

@@ -110,9 +110,11 @@ class SqliteStore(SqliteVerbs, Store):
 
     # Whole boards. The modules are imported here, so that a claim does not pay for them.
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
         from dibs.store.sql import archive
 
+        if limit is None or dry_run:
+            return self.read(lambda t: archive.count_prunable(t, older_than_seconds))
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
