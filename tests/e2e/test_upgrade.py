@@ -1,7 +1,8 @@
 """Boards that an older dibs wrote are upgraded with everything in them: rows of schema 2, the oldest that is supported.
 
-A database is as that version left it: the tables of the first two migrations, and the rows in `schema_2/`. The board has
-items in every status, live and expired claims, a queue, drafts, limits, an answer that is kept for a request, and a key.
+A database is as that version left it: the tables of the first two migrations, and the rows in `schema_2/`. The board
+has items in every status, live and expired claims, a queue, drafts, limits, an answer that is kept for a request, and a
+key.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def old_database(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA dibs")
         connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
-        connection.execute(f"INSERT INTO dibs.schema_version (version) VALUES ({OLD})")
+        connection.execute("INSERT INTO dibs.schema_version (version) VALUES (%s)", (OLD,))
         for number in range(1, OLD + 1):
             connection.execute((folder / f"{number:04}.sql").read_bytes())
         connection.execute((ROWS / "postgres.sql").read_bytes())
@@ -82,7 +83,8 @@ def check_everything_is_there(board: Board) -> None:
     assert len(board.events(limit=1000)) == 38
     assert {agent.name: agent.sensitive_actions for agent in board.agents()}["mailer"] == ("send",)
     assert {view.session.id for view in board.sessions()} == {"coder-1", "coder-2", "fixer-1", "mailer-1"}
-    assert [key.agent for key in board.keys()] == ["coder"]
+    (key,) = board.keys()
+    assert key.agent == "coder"
     assert [entry.code for entry in board.activity()] == ["TASK_ALREADY_CLAIMED"]
 
 
