@@ -112,6 +112,7 @@ COMMANDS = {
     "import": _command("admin", "archive", "load an export into an empty board, or add tasks"),
     "mirror": _command("admin", "tasks", "keep a tasks file up to date with the board"),
     "copy": _command("admin", "archive", "copy a board to another store and verify the copy"),
+    "remove-board": _command("admin", "removal", "remove the board and the files that dibs made for it"),
     "demo": _command("admin", "demo", "watch a fleet work on a temporary board"),
     "completion": _command("admin", "help", "print completions for a shell"),
 }
@@ -227,6 +228,7 @@ EXAMPLES = {
     ),
     "mirror": ("dibs mirror tasks.json --once",),
     "copy": ("dibs copy . copy.db",),
+    "remove-board": ("dibs remove-board --yes",),
     "demo": ("dibs demo", "dibs demo --open --agents 50 --for 10m", "dibs demo --record demo.svg"),
     "completion": ("dibs completion bash",),
 }
