@@ -112,8 +112,8 @@ class ItemVerbs(BoardBase):
         """Change the given fields; a list replaces the old list, while `add_labels`, `remove_labels`, `add_needs`,
         `remove_needs` (dependencies) and `add_resources` change one. The answer has the old values as `before`. With
         `session` (and `token`), only if that session holds the item: it may add resources that no other session holds.
-        With `revision`, only if the item is still at that revision; without `relabel`, type and action cannot
-        change."""
+        With `revision`, only if the item is still at that revision; without `relabel`, type, action, review and
+        what another system says cannot change."""
         parts: dict[str, Any] = {
             "add_labels": check.names(add_labels, "add_labels"),
             "remove_labels": check.names(remove_labels, "remove_labels"),

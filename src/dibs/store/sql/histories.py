@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: By kind of record: the statement, and how its rows become values.
 KINDS: dict[str, tuple[str, Callable[[Any], Value]]] = {
-    "item": ("items_by_id", rows.item),
+    "item": ("items_with_history", rows.item),
     "claim": ("claims", rows.claim),
     "soft_claim": ("soft_claims", rows.soft_claim),
     "ticket": ("open_tickets_by_item", rows.ticket),

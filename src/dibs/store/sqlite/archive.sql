@@ -47,7 +47,7 @@ SELECT subject, id FROM items WHERE subject IN
     (SELECT subject FROM items WHERE subject IS NOT NULL GROUP BY subject HAVING count(*) > 1)
 ORDER BY subject, created_at, id
 
--- name: items_by_id
+-- name: items_with_history
 SELECT @item FROM items ORDER BY id
 
 -- name: open_tickets_by_item
