@@ -13,7 +13,7 @@ import sys
 
 NAMES = (
     *("startup", "drain", "costs", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
-    *("hooks", "mcp"),
+    *("hooks", "mcp", "top"),
 )
 RESULTS = "bench/latest.json"
 
