@@ -13,7 +13,7 @@ import sys
 
 NAMES = (
     *("startup", "drain", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
-    *("hooks", "mcp"),
+    *("hooks", "mcp", "hot_verbs"),
 )
 RESULTS = "bench/latest.json"
 
