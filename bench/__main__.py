@@ -13,7 +13,7 @@ import sys
 
 NAMES = (
     *("startup", "drain", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
-    *("hooks", "mcp", "hot_verbs"),
+    *("hooks", "mcp", "hot_verbs", "many_agents"),
 )
 RESULTS = "bench/latest.json"
 

@@ -69,6 +69,11 @@ def request(server: Served, path: str, body: dict[str, Any]) -> bytes:
     return head.encode() + content
 
 
+def get(server: Served, path: str) -> bytes:
+    host = urlsplit(server.url).netloc
+    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {server.key}\r\n\r\n".encode()
+
+
 class Client:
     """One connection, and the answer that it waits for."""
 

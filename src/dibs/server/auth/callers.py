@@ -86,13 +86,16 @@ class Caller(Value):
         return None if self.role == ADMIN else self.key
 
 
+NOT_CACHED: tuple[float, Key | None, Caller | None] = (0.0, None, None)
+
+
 class Callers:
     def __init__(self, board: Board, browser_mark: str = "") -> None:
         """`browser_mark` is in the ids of the keys of browsers that sign in here."""
         self._board, self._browser_mark = board, browser_mark
         self._lock = threading.Lock()
-        #: Until when each key is cached, by the digest of its secret.
-        self._cache: dict[str, tuple[float, Key]] = {}
+        #: Until when each key is cached, and the caller whom it is of, by the digest of its secret.
+        self._cache: dict[str, tuple[float, Key, Caller]] = {}
         #: When each browser's key was renewed.
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
@@ -101,6 +104,9 @@ class Callers:
     def authenticate(self, request: Request, board: Board | None = None) -> Caller:
         """Do not call this in the event loop: it may read from the store. A verb that shares its commit reads from the
         `board` of that commit, here and below."""
+        caller = self.cached(request)
+        if caller is not None:
+            return caller
         for secret in secrets_of(request):
             key = self._valid_key(secret, board)
             if key is not None and key.role not in LOGINS:
@@ -117,9 +123,9 @@ class Callers:
     def cached(self, request: Request) -> Caller | None:
         """`authenticate` from the cache alone: None if the store has to be read."""
         for secret in secrets_of(request):
-            key = self._cached_key(api_keys.digest(secret))
-            if key is not None:
-                return Caller(key=key.id, role=key.role, agent=key.agent)
+            until, _, caller = self._cache.get(api_keys.digest(secret), NOT_CACHED)
+            if until > time.monotonic():
+                return caller
         return None
 
     def is_login_code(self, code: str) -> bool:
@@ -184,11 +190,12 @@ class Callers:
             with self._lock:
                 if len(self._cache) >= CACHE_KEYS_MAX:
                     self._cache.clear()
-                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key)
+                caller = Caller(key=key.id, role=key.role, agent=key.agent)
+                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key, caller)
         return key
 
     def _cached_key(self, digest: str) -> Key | None:
-        until, key = self._cache.get(digest, (0.0, None))
+        until, key, _ = self._cache.get(digest, NOT_CACHED)
         return key if until > time.monotonic() else None
 
     # Authorization
