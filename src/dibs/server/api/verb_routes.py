@@ -19,6 +19,7 @@ from dibs.rules import items
 from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, describe, describe_answer
 from dibs.server.api.examples import REQUESTS
+from dibs.server.api.hot_verbs import HOT
 from dibs.server.api.responses import ANSWER_BYTES_MAX, accepts_gzip, answer
 from dibs.server.auth.callers import Caller
 from dibs.server.ops.tracing import traced
@@ -90,7 +91,7 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
                 arguments |= body.model_dump(exclude_unset=True)
             if wait is not None:
                 arguments["wait_seconds"] = wait
-            caller = service.caller(request)
+            caller = service.caller(request, board)
             with traced(verb.name, arguments, request.headers):
                 found = call(service, board, caller, verb, arguments, request_id)
                 if wait:
@@ -102,6 +103,8 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
             return await service.wait(request, work)
         if verb.method == "GET":
             return await service.read(lambda: work(service.board))
+        if verb.name in HOT:
+            return await service.run_hot(work)
         return await service.run(lambda: work(service.board))
 
     endpoint.__name__ = verb.name
@@ -130,7 +133,7 @@ def call(
     if verb.name == "start_session":
         arguments = _session_arguments(service, caller, arguments)
     elif verb.method != "GET" and arguments.get("session") is not None:
-        service.callers.require_session(caller, arguments["session"])
+        service.callers.require_session(caller, arguments["session"], board)
     elif verb.name in ("reject", "annotate"):
         # Without a session, the caller acts as a person.
         service.callers.require_role(caller, ADMIN)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     #: returns those sessions whose owner this process can prove dead.
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
 
-__all__ = ["FindDead", "Page", "Store", "Watch", "find_none", "page"]
+__all__ = ["FindDead", "Page", "SharedCommits", "Store", "Watch", "find_none", "page"]
 
 
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
@@ -134,6 +134,10 @@ class Store(Verbs):
 
     def separate_readers(self) -> None:
         """Let reads and writes use separate connections, for a process in which many threads share this store."""
+
+    def shared_commits(self) -> SharedCommits | None:
+        """How verbs of many callers are part of one commit; None: each verb has its own."""
+        return None
 
     # Waiting
 
@@ -239,3 +243,16 @@ class Store(Verbs):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+class SharedCommits(ABC):
+    """Verbs of many callers in one commit, for a server."""
+
+    #: Its verbs are part of the commit, and can be called by `work` only.
+    store: Store
+
+    @abstractmethod
+    def call(self, work: Callable[[], Any], on_end: Callable[[Callable[[], Any]], None]) -> None:
+        """Have a thread of the store call `work`, and after the commit `on_end`, with a function that returns what
+        `work` returned or raises what it raised; or the failure of the store, and then nothing is changed. Does not
+        wait for either."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Prune, Request
-    from dibs.store.contract import Watch
+    from dibs.store.contract import SharedCommits, Watch
     from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
 
@@ -79,16 +79,24 @@ class SqliteStore(SqliteVerbs, Store):
         """Run `work` in one durable transaction. With a request, its answer (values of `kind`) is kept and repeated."""
         write = PendingWrite(work, request, kind)
         self.engine.write(write)
-        if write.freed and self.on_freed is not None:
-            self.on_freed()
+        self.tell_freed(write)
         result: T = write.result()
         return result
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         return self.engine.read(work)
 
+    def tell_freed(self, write: PendingWrite) -> None:
+        if write.freed and self.on_freed is not None:
+            self.on_freed()
+
     def separate_readers(self) -> None:
         self.engine.separate_readers()
+
+    def shared_commits(self) -> SharedCommits:
+        from dibs.store.sqlite.shared_commits import SqliteSharedCommits
+
+        return SqliteSharedCommits(self)
 
     def watch(self, *, session: str | None = None) -> Watch:
         # One bell for all sessions: a needless wake-up is cheap here.
