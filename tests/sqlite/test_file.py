@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.model import NewItem, Session
 from dibs.store.sqlite import database as opening
 from dibs.store.sqlite import lock as locking
+from dibs.store.sqlite.side_files import LOCK
 from dibs.store.sqlite.store import SqliteStore
 from dibs.system.mounts import filesystem_type
 
@@ -110,7 +112,7 @@ def test_a_lock_that_cannot_be_unlocked_takes_back_no_answer(tmp_path: Path, mon
     """The verb is done by then. The lock is free all the same: its file was closed."""
     store, other = make(tmp_path / "board.db"), make(tmp_path / "board.db")
 
-    def fail(descriptor: int) -> None:
+    def fail(descriptor: int, part: tuple[int, int]) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     with monkeypatch.context() as patched:
@@ -224,6 +226,41 @@ def test_a_stopped_holder_of_the_lock_delays_others_only_so_long(tmp_path: Path)
         finally:
             holder.send_signal(signal.SIGKILL)
     assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+
+
+def test_who_unlocks_and_locks_again_comes_after_those_who_wait(tmp_path: Path) -> None:
+    path = tmp_path / "board.db"
+    make(path).close()
+    mine, other, order = locking.FairLock(str(path), 30), locking.FairLock(str(path), 30), []
+
+    def wait() -> None:
+        other.acquire()
+        order.append("other")
+        other.release()
+
+    mine.acquire()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    with open(f"{path}{LOCK}", "r+b") as file:
+        while locking._try(file.fileno(), locking.TURN):
+            locking._unlock(file.fileno(), locking.TURN)
+    mine.release()
+    mine.acquire()
+    order.append("mine")
+    mine.release()
+    thread.join()
+    assert order == ["other", "mine"]
+
+
+def test_a_stopped_process_that_has_the_turn_delays_others_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make(tmp_path / "board.db")
+    monkeypatch.setattr(locking, "TURN_SECONDS_MAX", 0.05)
+    with open(f"{tmp_path / 'board.db'}{LOCK}", "r+b") as file:
+        assert locking._try(file.fileno(), locking.TURN)
+        assert store.add([NewItem(id="x", title="x")], actor="tester")[0].id == "x"
+    store.close()
 
 
 @pytest.mark.parametrize("seconds", [0.3, 7.0])

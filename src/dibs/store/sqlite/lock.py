@@ -1,7 +1,12 @@
 """The fair lock in front of SQLite's own locks.
 
 SQLite's busy handler polls, so with eight writers some of them starve. The kernel queues requests for a file lock, so
-every write transaction first locks a side file. The lock belongs to an open file description: a crash releases it, exec
+every write transaction first locks a side file. That queue alone is not fair either: a process that unlocks and locks
+again at once comes before the first in the queue, which has to wake up first. So there are two locks, on two bytes of
+the file. Who has the turn, and only one has it, waits for the lock itself; the others queue for the turn, and with them
+whoever has just unlocked.
+
+The lock belongs to an open file description: a crash releases it, exec
 does not pass it on, and a forked child closes its copy. Waiting is bounded, because a stopped process may hold the lock
 forever; the file has the pid of the last holder, for the error message.
 """
@@ -13,14 +18,24 @@ import errno
 import fcntl
 import os
 import struct
+import time
 
 from dibs.errors import StoreUnavailable
 from dibs.store.sqlite.side_files import LOCK, open_beside
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Part = tuple[int, int]
+
 #: Linux has OFD locks. Elsewhere `flock`, which also belongs to the open file description.
 _HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
-_LOCK_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-_UNLOCK_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+#: Bytes of the file, as (first, number): the lock itself, the turn, and both. `flock` has only one lock: see `_try`.
+LOCK_ITSELF, TURN, BOTH = (0, 1), (1, 1), (0, 2)
+#: How long to wait for the turn, which a stopped process may have. Then the kernel's queue for the lock itself decides.
+TURN_SECONDS_MAX = 1.0
+#: How long and how often who has the turn tries to lock before it waits in a thread, which takes longer to wake up.
+POLL_SECONDS_MAX = 0.02
+POLL_SECONDS = 0.00005
 
 
 class FairLock:
@@ -36,17 +51,19 @@ class FairLock:
         self._descriptor: int | None = None
         #: True from before the first attempt to lock until after the unlock.
         self._is_wanted = False
+        self._is_stopped = False
         self._queued: _QueuedRequest | None = None
 
     def acquire(self) -> None:
         self._is_wanted = True
-        descriptor = self._opened()
-        if not _try(descriptor) and not self._wait(descriptor):
+        self._is_stopped = False
+        if not _try(self._opened(), BOTH) and not self._wait_in_turn():
             raise StoreUnavailable(
                 f"the board is busy: {self._holder()} has held its lock for over {self.wait_seconds:g}s; try again",
                 retry_after_seconds=self.wait_seconds,
             )
-        _write_pid(descriptor)
+        self._end_turn()
+        _write_pid(self._opened())
 
     def release(self) -> None:
         if not self._is_wanted:
@@ -55,13 +72,14 @@ class FairLock:
             self._leave(self._queued)
         if self._descriptor is not None:
             try:
-                _unlock(self._descriptor)
+                _unlock(self._descriptor, BOTH)
             except OSError:
                 self.forget()  # closing the descriptor also unlocks
         self._is_wanted = False
 
     def stop_waiting(self) -> None:
         """End a wait in another thread now, as if its time were up."""
+        self._is_stopped = True
         queued = self._queued
         if queued is not None:
             queued.wake()
@@ -83,11 +101,24 @@ class FairLock:
             self._descriptor = open_beside(self.board, LOCK, os.O_RDWR)
         return self._descriptor
 
-    def _wait(self, descriptor: int) -> bool:
-        """Queue for the lock in a thread, because a blocking lock request has no timeout."""
-        queued = self._queued = _QueuedRequest(descriptor)
+    def _wait_in_turn(self) -> bool:
+        end = time.monotonic() + self.wait_seconds
+        has_turn = _try(self._opened(), TURN) or self._wait(TURN, min(end, time.monotonic() + TURN_SECONDS_MAX))
+        if has_turn and _poll(self._opened(), min(end, time.monotonic() + POLL_SECONDS_MAX)):
+            return True
+        return not self._is_stopped and self._wait(LOCK_ITSELF, end)
+
+    def _end_turn(self) -> None:
+        try:
+            _unlock(self._opened(), TURN)
+        except OSError:
+            pass  # `release` unlocks both
+
+    def _wait(self, part: Part, end: float) -> bool:
+        """Queue for a lock in a thread, because a blocking lock request has no timeout."""
+        queued = self._queued = _QueuedRequest(self._opened(), part)
         _thread.start_new_thread(queued.wait_in_queue, ())
-        queued.wait(self.wait_seconds)
+        queued.wait(max(0, end - time.monotonic()))
         is_locked = self._leave(queued)
         if queued.error is not None:
             raise queued.error
@@ -110,9 +141,9 @@ class FairLock:
 class _QueuedRequest:
     """A request in the kernel's queue, in a thread of its own, until it is granted or fails."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, part: Part) -> None:
         self.error: OSError | None = None
-        self._descriptor = descriptor
+        self._descriptor, self._part = descriptor, part
         #: Acquired by the first of two: the thread, when its request is granted, or the caller that withdraws it.
         self._decision = _thread.allocate_lock()
         self._withdrawn: list[bool] = []
@@ -121,12 +152,12 @@ class _QueuedRequest:
 
     def wait_in_queue(self) -> None:
         try:
-            _block(self._descriptor)
+            _block(self._descriptor, self._part)
         except OSError as error:
             self.error = error
         if not self._decision.acquire(False):
             # Closing is not enough: a child that was forked meanwhile has a copy of the descriptor.
-            _unlock(self._descriptor)
+            _unlock(self._descriptor, BOTH)
             os.close(self._descriptor)
         self.wake()
 
@@ -155,10 +186,18 @@ def _write_pid(descriptor: int) -> None:
         pass
 
 
-def _try(descriptor: int) -> bool:
+def _poll(descriptor: int, end: float) -> bool:
+    while not _try(descriptor, LOCK_ITSELF):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _try(descriptor: int, part: Part) -> bool:
     try:
         if _HAS_OFD:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _LOCK_WHOLE_FILE)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK, part))
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -168,15 +207,19 @@ def _try(descriptor: int) -> bool:
     return True
 
 
-def _block(descriptor: int) -> None:
+def _block(descriptor: int, part: Part) -> None:
     if _HAS_OFD:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _LOCK_WHOLE_FILE)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _request(fcntl.F_WRLCK, part))
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def _unlock(descriptor: int) -> None:
+def _unlock(descriptor: int, part: Part) -> None:
     if _HAS_OFD:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _UNLOCK_WHOLE_FILE)
-    else:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, part))
+    elif part != TURN:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _request(kind: int, part: Part) -> bytes:
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, *part, 0)
