@@ -30,6 +30,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "park": {"reason": "later"},
     "cancel": {"reason": "a duplicate"},
     "retry": {"reason": "the network is back"},
+    "reopen": {"reason": "it fails on Windows"},
     "approve": {"comment": "go ahead", "revision": 4},
     "send_back": {"comment": "shorter, please"},
     "reject": {**_BY_HOLDER, "reason": "we do not do that"},
