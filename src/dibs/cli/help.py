@@ -44,7 +44,7 @@ def without_command(name: str | None, rest: list[str]) -> int:
         from dibs.cli.main import main
 
         return main([*rest, "--help"])
-    if name == "help" or "--help" in rest or "-h" in rest:
+    if name == "help" or (name in (None, *FAMILIES) and ("--help" in rest or "-h" in rest)):
         sys.stdout.write(overview(name if name in FAMILIES else None))
         return 0
     if name is None and not [word for word in rest if not word.startswith("-")]:

@@ -259,6 +259,8 @@ STATUS_WORDS = {
     "canceled": "cancelled",
     "completed": "done",
 }
+#: Commands about a claim of the caller.
+OWN = frozenset({"heartbeat", "progress", "release", "done", "fail", "submit", "hand"})
 #: How alike a mistyped word and the right one have to be.
 NEAR = 0.75
 
@@ -315,8 +317,19 @@ def option_hint(command: str, typed: str, known: Mapping[str, object]) -> str:
     return f"see: {' '.join(['dibs', *command.split(), '--help'])}; write -- before text that starts with -"
 
 
-def argument_hint(command: str, extra: str) -> str:
+def missing_hint(command: str, missing: list[str]) -> str:
+    """How to find out what is missing."""
+    if "ITEM" not in missing:
+        return ""
+    if command == "log":
+        return "; for the whole board: dibs events"
+    return "; what you hold: dibs list --mine" if command in OWN else "; to see ids: dibs list"
+
+
+def argument_hint(command: str, extra: str, *, one_item: bool) -> str:
     """What to say of a word that is one too many."""
+    if one_item:
+        return "name one item at a time"
     if command == "list":
         status = extra.replace("-", "_")
         return f"try: dibs list --status {status}" if status in STATUSES else f"try: dibs list --search {extra}"

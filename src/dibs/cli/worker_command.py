@@ -83,7 +83,7 @@ def _waits_for(board: Board, types: list[str], projects: list[str]) -> str:
     counts = [f"{number} {status}" for status, number in page.counts["status"].items() if number and status in OPEN]
     if page.counts["status"].get(READY):
         return f"{wanted}; the ready ones are not for this agent now: dibs why ITEM"
-    return f"{wanted}; there are {', '.join(counts)}" if counts else f"{wanted}; there is no open item"
+    return f"{wanted}; now: {', '.join(counts) or 'no open item'}"
 
 
 def exec_options(parser: Parser) -> None:
