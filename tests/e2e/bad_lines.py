@@ -20,8 +20,6 @@ from pathlib import Path
 Run = Callable[[list[str], Path, dict[str, str]], "subprocess.CompletedProcess[str]"]
 
 TITLE = "Bad inputs and what dibs answers, with the exit code in brackets. tests/e2e/bad_lines.py writes this file."
-    "A hundred bad inputs, and what dibs answers; in brackets the exit code. tests/e2e/bad_lines.py writes this file."
-)
 FILE = Path(__file__).with_name("bad_lines.txt")
 #: What is on the board, by whom. Session s1 of coder types the bad lines, and holds `mine`.
 BOARD = """

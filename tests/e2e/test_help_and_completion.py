@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from dibs.cli.commands import COMMANDS, EXAMPLES, FAMILIES
-from dibs.cli.help import SHELLS
+from dibs.cli.completion import SHELLS
 from dibs.cli.parser import build
 from tests.e2e.conftest import Dibs
 

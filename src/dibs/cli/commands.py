@@ -114,7 +114,7 @@ COMMANDS = {
     "mirror": _command("admin", "tasks", "keep a tasks file up to date with the board"),
     "copy": _command("admin", "archive", "copy a board to another store and verify the copy"),
     "demo": _command("admin", "demo", "watch a fleet work on a temporary board"),
-    "completion": _command("admin", "help", "print completions for a shell"),
+    "completion": _command("admin", "completion", "print completions for a shell"),
 }
 
 #: Lines that help shows for each command; each can be typed as it is.

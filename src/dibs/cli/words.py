@@ -262,7 +262,7 @@ STATUS_WORDS = {
 #: Commands about a claim of the caller.
 OWN = frozenset({"heartbeat", "progress", "release", "done", "fail", "submit", "hand"})
 #: How alike a mistyped word and the right one have to be.
-NEAR = 0.75
+NEAR = 0.78
 
 
 def meant(name: str | None, rest: list[str]) -> list[str] | None:
@@ -275,6 +275,8 @@ def meant(name: str | None, rest: list[str]) -> list[str] | None:
         return _edited(name, rest)
     if name == "status" and _first(rest) is not None:
         return ["show", *rest]
+    if name == "search" and len(rest) > 1 and rest[0] in NOUNS:
+        rest = rest[1:]
     return [*ALIASES[name].split(), *rest] if name in ALIASES else None
 
 
