@@ -174,7 +174,8 @@ def _line(given: object, length_max: int) -> str:
 
 def number(given: object, field: str, *, low: float, high: float) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
-        raise Invalid(f"{field} must be a number between {low:g} and {high:g}", field=field)
+        shown = times.span if field.endswith("_seconds") else "{:.15g}".format
+        raise Invalid(f"{field} must be a number between {shown(low)} and {shown(high)}", field=field)
     return given
 
 

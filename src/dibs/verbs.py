@@ -97,6 +97,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     _of_item("park", AGENT, Item, "Set aside an unclaimed item"),
     _of_item("unpark", AGENT, Item, "Return a parked item to the board"),
+    _of_item("reopen", ADMIN, Item, "Return a done, cancelled or rejected item to the board"),
     _of_item("cancel", ADMIN, Item, "Cancel an item"),
     _of_item("retry", ADMIN, Item, "Try a failed item again"),
     _of_item("approve", ADMIN, Item, "Approve an item that waits for approval"),

@@ -251,7 +251,7 @@ def test_a_key_of_no_agent_annotates_only_runs_of_sessions_that_it_registered(sh
 def test_an_agent_does_in_bulk_only_what_it_may_do_singly(shop: Served) -> None:
     agent = shop.caller(AGENT, "bulky")
     shop.board.add("X", id="in-bulk")
-    for verb in ("cancel", "retry", "approve", "send_back", "reject", "force_release"):
+    for verb in ("cancel", "retry", "reopen", "approve", "send_back", "reject", "force_release"):
         answer = agent("POST", "/v1/bulk", {"verb": verb, "items": [{"id": "in-bulk"}]})
         assert (answer.status, answer.code) == (403, "FORBIDDEN"), verb
     assert agent.ok("POST", "/v1/bulk", {"verb": "park", "items": [{"id": "in-bulk"}], "actor": "boss"}) == {

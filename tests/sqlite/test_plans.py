@@ -60,6 +60,10 @@ EXPECTED = {
         "dependencies USING COVERING INDEX dependencies_needs (needs=?)",
         "items USING INDEX sqlite_autoindex_items_1 (id=?)",
     ],
+    "dependents": [
+        "dependencies USING COVERING INDEX dependencies_needs (needs=?)",
+        "items USING COVERING INDEX sqlite_autoindex_items_1 (id=?)",
+    ],
     "open_tickets": ["tickets USING INDEX tickets_queue (item=?)"],
     "insert_ticket": [],
     "renew_ticket": ["tickets USING INTEGER PRIMARY KEY"],

@@ -88,7 +88,7 @@ class ItemVerbs(BoardBase):
         asked = filters.checked_bulk(verb, args=args, items=items, filter=filter, expect=expect)
         by = self._actor(actor)
         key = None if request_id is None else request(request_id, by, "bulk", verb, *asked.values())
-        if verb in ("park", "retry"):
+        if verb in ("park", "retry", "reopen"):
             self.reap_dead_owners()  # their claims would be in the way
         return self.store.bulk(verb, **asked, actor=by, request=key)
 
@@ -147,6 +147,12 @@ class ItemVerbs(BoardBase):
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
         return self._call_past_dead_owners(self.store.retry, item, reason=reason, actor=actor, request_id=request_id)
+
+    def reopen(
+        self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
+    ) -> Item:
+        """Return an item that is done, cancelled or rejected to the board."""
+        return self._call_past_dead_owners(self.store.reopen, item, reason=reason, actor=actor, request_id=request_id)
 
     def park(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None

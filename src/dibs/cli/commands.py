@@ -52,6 +52,7 @@ COMMANDS = {
     "unpark": _command("board", "edit", "make a parked item claimable again"),
     "cancel": _command("board", "edit", "cancel an item"),
     "retry": _command("board", "edit", "make a failed item claimable again"),
+    "reopen": _command("board", "edit", "return a done, cancelled or rejected item to the board"),
     "force-release": _command("board", "edit", "end the claim of another session"),
     "approve": _command("approval", "review", "approve an item or its draft"),
     "send-back": _command("approval", "review", "ask for another draft"),
@@ -114,7 +115,7 @@ COMMANDS = {
     "copy": _command("admin", "archive", "copy a board to another store and verify the copy"),
     "remove-board": _command("admin", "removal", "remove the board and the files that dibs made for it"),
     "demo": _command("admin", "demo", "watch a fleet work on a temporary board"),
-    "completion": _command("admin", "help", "print completions for a shell"),
+    "completion": _command("admin", "completion", "print completions for a shell"),
 }
 
 #: Lines that help shows for each command; each can be typed as it is.
@@ -157,6 +158,7 @@ EXAMPLES = {
     "unpark": ("dibs unpark fix-login",),
     "cancel": ("dibs cancel fix-login --reason duplicate",),
     "retry": ("dibs retry fix-login",),
+    "reopen": ('dibs reopen fix-login --reason "it fails on Windows"',),
     "force-release": ('dibs force-release fix-login --reason "its machine is gone"',),
     "approve": ("dibs approve fix-login --revision 1", 'dibs approve fix-login --done --comment "sent as it is"'),
     "send-back": ('dibs send-back fix-login --comment "shorter, please"',),

@@ -118,7 +118,7 @@ def _change_options(parser: Parser) -> None:
     parser.actor()
 
 
-park_options = unpark_options = cancel_options = retry_options = _change_options
+park_options = unpark_options = cancel_options = retry_options = reopen_options = _change_options
 
 
 def park(cli: Cli) -> None:
@@ -138,6 +138,11 @@ def cancel(cli: Cli) -> None:
 def retry(cli: Cli) -> None:
     item = _call(cli, cli.board.retry)
     _print(cli, "to be retried", item, new_status(item, cli.paint))
+
+
+def reopen(cli: Cli) -> None:
+    item = _call(cli, cli.board.reopen)
+    _print(cli, "reopened", item, new_status(item, cli.paint))
 
 
 def _call(cli: Cli, verb: Callable[..., Item]) -> Item:

@@ -9,6 +9,7 @@ otherwise act on an item that it does not know.
 from __future__ import annotations
 
 from dibs.cli import identity
+from dibs.cli.words import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Commands that only read.
 READS = frozenset({"show", "why", "log", "runs"})
-#: Commands about a claim of the caller's session.
-OWN = frozenset({"heartbeat", "progress", "release", "done", "fail", "submit", "hand"})
 #: Commands whose effect cannot be taken back.
 FINAL = frozenset({"cancel", "force-release", "reject"})
 #: How many candidates a message names.

@@ -106,6 +106,9 @@ def _dispatch(argv: list[str]) -> int:
         _acknowledge(cli, lost)
     except DibsError as error:
         if not isinstance(error, StoreUnavailable | UsageError):
+            from dibs.cli import advice
+
+            advice.advise(cli, name, parser.options, error)
             _acknowledge(cli, lost, error)
         raise
     finally:

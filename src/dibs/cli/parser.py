@@ -268,6 +268,11 @@ class Parser:
     def _convert(self, option: Option, word: str, text: str) -> Any:
         try:
             return option.convert(text)
+        except Invalid as error:
+            name = word.partition("=")[0]
+            if not error.message.startswith(name):
+                error.message = f"{name}: {error.message}"
+            raise
         except ValueError as error:
             raise self.error(f"{word.partition('=')[0]} {text!r}: {error}") from error
 
@@ -277,12 +282,17 @@ class Parser:
         if self.has_trailing_command and not args.command:
             missing.append("-- COMMAND")
         if missing:
-            raise self.error(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+            from dibs.cli import words
+
+            is_missing = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            raise self.error(is_missing + words.missing_hint(self.name, missing))
         if len(positional) > len(self.arguments):
             from dibs.cli import words
 
             extra = positional[len(self.arguments)]
-            raise self.error(f"unexpected argument {extra!r}; {words.argument_hint(self.name, extra)}")
+            one_item = [argument.attribute for argument in self.arguments] == ["item"]
+            hint = words.argument_hint(self.name, extra, one_item=one_item)
+            raise self.error(f"unexpected argument {extra!r}; {hint}")
 
 
 def build(name: str, command: Command) -> tuple[Parser, Callable[[Any], int | None]]:
@@ -304,7 +314,7 @@ def parse_json_object(text: str | bytes, field: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{field} is not valid JSON: {error}", field=field) from error
+        raise Invalid(f'{field} is not valid JSON: {error}; write {{"key": "value"}}', field=field) from error
     if not isinstance(found, dict):
         raise Invalid(f'{field} must be a JSON object, like {{"key": "value"}}', field=field)
     return found

@@ -259,8 +259,10 @@ STATUS_WORDS = {
     "canceled": "cancelled",
     "completed": "done",
 }
+#: Commands about a claim of the caller.
+OWN = frozenset({"heartbeat", "progress", "release", "done", "fail", "submit", "hand"})
 #: How alike a mistyped word and the right one have to be.
-NEAR = 0.75
+NEAR = 0.78
 
 
 def meant(name: str | None, rest: list[str]) -> list[str] | None:
@@ -273,6 +275,8 @@ def meant(name: str | None, rest: list[str]) -> list[str] | None:
         return _edited(name, rest)
     if name == "status" and _first(rest) is not None:
         return ["show", *rest]
+    if name == "search" and len(rest) > 1 and rest[0] in NOUNS:
+        rest = rest[1:]
     return [*ALIASES[name].split(), *rest] if name in ALIASES else None
 
 
@@ -315,8 +319,19 @@ def option_hint(command: str, typed: str, known: Mapping[str, object]) -> str:
     return f"see: {' '.join(['dibs', *command.split(), '--help'])}; write -- before text that starts with -"
 
 
-def argument_hint(command: str, extra: str) -> str:
+def missing_hint(command: str, missing: list[str]) -> str:
+    """How to find out what is missing."""
+    if "ITEM" not in missing:
+        return ""
+    if command == "log":
+        return "; for the whole board: dibs events"
+    return "; what you hold: dibs list --mine" if command in OWN else "; to see ids: dibs list"
+
+
+def argument_hint(command: str, extra: str, *, one_item: bool) -> str:
     """What to say of a word that is one too many."""
+    if one_item:
+        return "name one item at a time"
     if command == "list":
         status = extra.replace("-", "_")
         return f"try: dibs list --status {status}" if status in STATUSES else f"try: dibs list --search {extra}"

@@ -1,9 +1,9 @@
-"""What people do to items: add, edit, park, retry; and changes that were made without a verb (`found`)."""
+"""What people do to items: add, edit, park, retry, reopen; and changes that were made without a verb (`found`)."""
 
 from __future__ import annotations
 
-from dibs.errors import DibsError, Forbidden, Invalid, ItemChanged
-from dibs.model import EDITABLE, PARKED, PENDING_APPROVAL, Event, Item, NewItem
+from dibs.errors import DibsError, Forbidden, Invalid, ItemChanged, ItemNotClaimable
+from dibs.model import EDITABLE, ENDED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, Event, Item, NewItem
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.refusals import holder as holder_fact
@@ -11,7 +11,7 @@ from dibs.rules.resources import busy, conflict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from dibs.model import Blocker, Claim
@@ -198,6 +198,66 @@ def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     changes: dict[str, Any] = {"strikes": 0, "failures": 0, "not_before": None}
     status = table.rest(state.item.replace(**changes), now, blocked=bool(state.blockers))
     return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
+
+
+def reopen(
+    now: int, state: State, *, actor: str, reason: str | None, token_floor: int, keeps_approval: bool = False
+) -> Step:
+    """Return an ended item to the board, without its strikes and failures. Its next claim has a token above all that
+    were given before, also before a restore, which leaves the tokens of ended items as they are.
+
+    An approval was for the work that has ended, so it is withdrawn. The item waits for another one, unless its result
+    is reviewed anyway. `keeps_approval`: its file says that it is approved.
+    """
+    item = state.item
+    if item.status == FAILED:
+        raise ItemNotClaimable(
+            f"{item.id} is failed; try it again with: dibs retry {item.id}",
+            item=item.id,
+            status=FAILED,
+            why="a failed item is retried",
+        )
+    table.require("reopen", item)
+    changes: dict[str, Any] = {"strikes": 0, "failures": 0}
+    if item.approved and not keeps_approval:
+        changes.update(approved=False, needs_approval=not item.review)
+    status = table.rest(item.replace(**changes), now, blocked=bool(state.blockers))
+    token = max(item.token, token_floor)
+    return step(
+        state, kind="reopened", at=now, status=status, actor=actor, data={"reason": reason}, token=token, **changes
+    )
+
+
+def require_unused(item: Item, dependents: Iterable[State]) -> None:
+    """Refuse to reopen an item while one that depends on it is held, or has ended: it was done on the strength of the
+    item, or was given up."""
+    for state in dependents:
+        other, claim = state.item, state.claim
+        if other.status != IN_PROGRESS and other.status not in ENDED:
+            continue
+        facts: dict[str, Any] = {"dependent": other.id}
+        if claim is not None:
+            why = f"{other.id} depends on it and is held by {claim.agent} (session {claim.session})"
+            what, facts["holder"] = "wait for its end", holder_fact(claim)
+        else:
+            why = f"{other.id} depends on it and is {other.status}"
+            what = f"reopen {other.id} first"
+        raise ItemNotClaimable(
+            f"{item.id} cannot be reopened: {why}; {what}, or: dibs edit {other.id} --remove-needs {item.id}",
+            item=item.id,
+            status=item.status,
+            why=why,
+            **facts,
+        )
+
+
+def without_over(item: Item) -> dict[str, Any] | None:
+    """The payload of an item that is reopened although its subject is over elsewhere: it is not cancelled again when a
+    holder lets go of it. None if nothing changes."""
+    if table.over(item) is None:
+        return None
+    external = {name: value for name, value in item.payload[table.EXTERNAL].items() if name != "over"}
+    return {**item.payload, table.EXTERNAL: external}
 
 
 def found(

@@ -15,7 +15,7 @@ const KEYS: [keys: string, meaning: string][] = [
   ["n · e", "new item, edit"],
   ["a · A", "approve; approve as done"],
   ["b · R", "send back, reject"],
-  ["r · p · c", "retry, park or unpark, cancel"],
+  ["r · p · c", "retry or reopen, park or unpark, cancel"],
   ["F", "force-release"],
   [".", "pause the screen"],
   ["w", "wall display"],

@@ -78,12 +78,12 @@ class ManageVerbs(ABC):
         actor: str,
         request: Request | None = None,
     ) -> Bulk:
-        """A verb of people on up to 1,000 items, in one transaction: `park`, `unpark`, `cancel`, `retry`, `approve`,
-        `send_back`, `reject` or `force_release`, with `args` for all. Each item is decided for itself: a refused one is
-        left alone and the others are not affected. An item has its `id` and may have the `revision` that the caller
-        read, and for `approve` and `force_release` the `token`. With `filter` instead (that of `page`), the items that
-        match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`. They are read before the
-        transaction, which refuses those that changed meanwhile."""
+        """A verb of people on up to 1,000 items, in one transaction: `park`, `unpark`, `cancel`, `retry`, `reopen`,
+        `approve`, `send_back`, `reject` or `force_release`, with `args` for all. Each item is decided for itself: a
+        refused one is left alone and the others are not affected. An item has its `id` and may have the `revision` that
+        the caller read, and for `approve` and `force_release` the `token`. With `filter` instead (that of `page`), the
+        items that match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`. They are read
+        before the transaction, which refuses those that changed meanwhile."""
 
     @abstractmethod
     def edit(
@@ -128,6 +128,18 @@ class ManageVerbs(ABC):
     @abstractmethod
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         """Make a failed item claimable again, without its strikes and failures."""
+
+    @abstractmethod
+    def reopen(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        """Return an item that is done, cancelled or rejected to the status that follows from its content, without its
+        strikes and failures; a failed one is retried. Its runs stay as they ended, and its next claim has a higher
+        token than all before. Items that depend on it and that nobody holds wait for it again: they become blocked,
+        and lose an offer. While one of them is held, or has ended, the item cannot be reopened:
+        `TASK_NOT_CLAIMABLE`, with the `dependent`.
+
+        An approval is withdrawn, because it was for the work that has ended: the item waits for another one, unless
+        its result is reviewed. An item whose subject is over elsewhere loses this mark, so that it is not cancelled
+        again when a holder lets go of it."""
 
     @abstractmethod
     def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:

@@ -105,6 +105,9 @@ WHERE d.item = :item AND n.status <> 'done' ORDER BY d.needs
 SELECT x.id FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
 WHERE d.needs = :needs AND x.status NOT IN ('done', 'rejected', 'cancelled') ORDER BY x.id
 
+-- name: dependents
+SELECT i.id FROM dibs.dependencies d JOIN dibs.items i ON i.id = d.item WHERE d.needs = :needs ORDER BY i.id
+
 -- name: open_tickets
 SELECT @ticket FROM dibs.tickets WHERE item = :item AND closed_at IS NULL ORDER BY id
 

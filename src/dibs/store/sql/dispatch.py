@@ -73,6 +73,7 @@ class SqlVerbs:
     edit = _write("item_verbs", "edit", Edited)
     cancel = _write("item_verbs", "cancel", Item)
     retry = _write("item_verbs", "retry", Item)
+    reopen = _write("item_verbs", "reopen", Item)
     park = _write("item_verbs", "park", Item)
     unpark = _write("item_verbs", "unpark", Item)
     approve = _write("item_verbs", "approve", Item)

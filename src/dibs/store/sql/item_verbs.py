@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs import check
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Invalid, ItemNotClaimable
 from dibs.model import DONE, ENDED, READY, Added, Blocker, Edited, Ended
 from dibs.rules import ending, queueing
 from dibs.rules import items as item_rules
@@ -119,6 +119,26 @@ def cancel(t: Transaction, item: str, *, actor: str, reason: str | None = None) 
 def retry(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
     # An expiry that is not recorded yet may be the last strike, which fails the item.
     return _apply(t, t.record_due(item), item_rules.retry, actor=actor, reason=reason)
+
+
+def reopen(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
+    state = t.state(item)
+    floor = int(t.scalar("token_floor") or 0)
+    asked: dict[str, Any] = {"actor": actor, "reason": reason, "token_floor": floor}
+    item_rules.reopen(t.now, state, **asked)  # a refusal about the item itself comes first
+    dependents = [id for (id,) in t.all("dependents", needs=item)]
+    t.lock_items(dependents)
+    try:
+        item_rules.require_unused(state.item, map(t.record_due, dependents))
+    except ItemNotClaimable as refusal:
+        t.refuse(refusal)  # what time has changed of the dependents stays recorded
+    payload = item_rules.without_over(state.item)
+    if payload is not None:
+        edited = item_rules.edit(t.now, state, {"payload": payload}, actor=actor)
+        assert edited is not None, "the payload changes"
+        t.apply(edited)
+        state = edited.after(state)
+    return _apply(t, state, item_rules.reopen, **asked)
 
 
 def park(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:

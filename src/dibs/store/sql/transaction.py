@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dibs.errors import DibsError, ItemAlreadyClaimed
-from dibs.model import BLOCKED, DONE, Approval, Ended, Note, Owner, Previous
+from dibs.model import DONE, Approval, Ended, Note, Owner, Previous
 from dibs.rules import fencing, overdue, queueing, refusals
 from dibs.rules.claiming import Claimant
 from dibs.rules.decision import Decision, State, Step
@@ -328,13 +328,15 @@ class Transaction(ABC):
             self.refuse(decision.refusal)
 
     def apply_with_effects(self, state: State, move: Step) -> Step:
-        """Write a step and its effects: the offer to the next ticket, and the unblocking of dependents. Returns the
-        last step of the item itself."""
+        """Write a step and its effects: the offer to the next ticket, and dependents that no longer wait, or wait
+        again. Returns the last step of the item itself."""
         for step in queueing.follow(self.now, state, move, self.settings):
             self.apply(step)
             move = step
         if move.item.status == DONE:
-            self._free_dependents(move.item.id)
+            self._settle_dependents(move.item.id, "blocked_by", overdue.unblock)
+        elif state.item.status == DONE:
+            self._settle_dependents(move.item.id, "dependents", overdue.block)
         return move
 
     def end(self, state: State, step: Step) -> Ended:
@@ -342,12 +344,10 @@ class Transaction(ABC):
         assert step.run is not None
         return Ended(item=self.apply_with_effects(state, step).item, run=step.run)
 
-    def _free_dependents(self, item: str) -> None:
-        for (dependent,) in self.all("blocked_by", needs=item):
+    def _settle_dependents(self, item: str, found_by: str, settle: Callable[[int, State], Step | None]) -> None:
+        for (dependent,) in self.all(found_by, needs=item):
             state = self.state(dependent)
-            if state.item.status != BLOCKED:
-                continue
-            step = overdue.settle(self.now, state)
+            step = settle(self.now, state)
             if step is not None:
                 self.apply_with_effects(state, step)
 

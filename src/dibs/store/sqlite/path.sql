@@ -118,6 +118,10 @@ WHERE dependencies.item = :item AND items.status IS NOT 'done' ORDER BY dependen
 SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
 WHERE dependencies.needs = :needs AND items.status = 'blocked'
 
+-- name: dependents
+SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
+WHERE dependencies.needs = :needs ORDER BY dependencies.item
+
 -- name: open_tickets
 SELECT @ticket FROM tickets INDEXED BY tickets_queue WHERE item = :item AND closed_at IS NULL ORDER BY id
 

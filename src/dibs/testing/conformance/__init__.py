@@ -51,6 +51,7 @@ GROUPS = (
     "reading",
     "reads_against_time",
     "recovery",
+    "reopening",
     "resources",
     "restoring",
     "reviews",
@@ -110,6 +111,7 @@ from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
+from dibs.testing.conformance.reopening import TestReopening  # noqa: E402
 from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
 from dibs.testing.conformance.restoring import TestRestoring  # noqa: E402
 from dibs.testing.conformance.reviews import TestReviews  # noqa: E402
@@ -181,6 +183,7 @@ __all__ = [
     "TestReadsAgainstTime",
     "TestRecords",
     "TestRecovery",
+    "TestReopening",
     "TestResources",
     "TestRestoring",
     "TestReviews",
