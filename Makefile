@@ -65,7 +65,7 @@ screenshots: $(STAMP) $(VENV)/.web ## Pictures of every view of the dashboard, i
 docs: $(STAMP) ## The documentation as a site, into site/, and the man pages, into site/man
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python -m manual.man site/man
-	@echo "open site/index.html"
+	@echo "read it with: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
 
 package: $(STAMP) $(VENV)/.web ## The sdist and the wheel, into dist/
 	$(BIN)/python -m hatchling build

@@ -1,7 +1,7 @@
 """Man pages, from the same tables as the help and the reference: `python -m manual.man FOLDER` writes them.
 
-`dibs(1)` has every command, the environment and the exit codes; `dibs.toml(5)` has the settings. The text is roff, in the
-macros of man(7).
+`dibs(1)` has every command, the environment and the exit codes; `dibs.toml(5)` has the settings. The text is roff, in
+the macros of man(7).
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def plain(text: str) -> str:
 
 def roff(text: str) -> str:
     """Text in which nothing is a request or an escape of roff."""
-    text = text.replace("\\", "\\e").replace("-", "\\-").replace("~", "\\(ti").replace("^", "\\(ha").replace("`", "\\(ga")
+    text = (
+        text.replace("\\", "\\e").replace("-", "\\-").replace("~", "\\(ti").replace("^", "\\(ha").replace("`", "\\(ga")
+    )
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 

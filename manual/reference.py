@@ -97,7 +97,9 @@ def _http() -> str:
     body = []
     for method, path, role, name, summary in operations():
         named = f"[{name}](../protocol.md#{name})" if f"\n### {name}\n" in protocol else ""
-        body.append((code(method), code(path), role or "no key", named or (code(name) if name in verbs else ""), summary))
+        body.append(
+            (code(method), code(path), role or "no key", named or (code(name) if name in verbs else ""), summary)
+        )
     parts = [table(("method", "path", "role", "verb", "what it does"), body), "## Parameters and answers of verbs"]
     return "\n\n".join([*parts, table(("verb", "parameters", "answer"), [_signature(verb) for verb in VERBS])])
 

@@ -29,7 +29,7 @@ from dibs.verbs import VERBS
 from tests.docs.board import Led
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import Shop
-from tests.docs.test_readme import kinds
+from tests.docs.test_reference import kinds
 from tests.kit.contract import Contract
 
 PROTOCOL = read("docs/protocol.md")
