@@ -28,6 +28,41 @@ def test_a_filter_leaves_nothing_selected_that_it_hides(shop: Shop, browser: Bro
         assert {shop.board.get(str(id)).item.status for id in (kept, hidden)} == {"ready"}
 
 
+def test_a_word_of_a_filter_presses_no_facet(shop: Shop, browser: Browser) -> None:
+    shop.board.add("Is it ready to ship?", id="ship")
+    with opened(shop, browser, "queue?q=ready") as page:
+        expect(page.locator(".rows.queue .row[data-id]")).to_have_count(1)
+        expect(page.locator(".facet[aria-pressed=true]")).to_have_count(0)
+        page.locator(".facet", has_text="ready").click()
+        expect(page.locator(".facet[aria-pressed=true]")).to_have_text("ready 1")
+
+
+#: As coding agents name their sessions.
+UUID = "3f2b9c1e-7a44-4d0c-9b1f-0d5e8c7a6b21"
+
+
+def test_however_long_the_name_of_a_session_is_its_silence_is_seen(shop: Shop, browser: Browser) -> None:
+    """A person is never silent: people send no heartbeats."""
+    for kind, name in {"cli": UUID, "person": "a-person-with-a-name-that-is-longer-than-its-column"}.items():
+        shop.board.start_session("claude-code", id=name, kind=kind)
+        shop.board.add("Held", id=f"held-by-{kind}", priority=10)
+        shop.board.claim(f"held-by-{kind}", session=name, ttl_seconds=7200)
+    shop.harness.clock.advance(shop.board.settings.stale_seconds + 60)
+    with opened(shop, browser, "queue") as page:
+        row = page.locator('.row[data-id="held-by-cli"]')
+        expect(row.locator(".claimed")).to_have_text(re.compile(r"^\[!\] 3f2b…6b21 cli silent \d+m$"))
+        expect(row.locator("[title]")).to_have_attribute("title", UUID)
+        for kind in ("cli", "person"):
+            cell = page.locator(f'.row[data-id="held-by-{kind}"] .c-claimedby').bounding_box()
+            since = page.locator(f'.row[data-id="held-by-{kind}"] .since').bounding_box()
+            assert cell is not None
+            assert since is not None
+            assert since["x"] + since["width"] <= cell["x"] + cell["width"], kind
+        page.goto(re.sub("#.*", "#flight", page.url))
+        expect(page.locator('.row[data-id="held-by-cli"] .mark')).to_have_text("stale")
+        expect(page.locator('.row[data-id="held-by-person"] .mark')).to_have_text("ok")
+
+
 def test_an_agent_is_that_of_the_latest_run_also_if_nobody_holds_the_item(shop: Shop, browser: Browser) -> None:
     holder = shop.board.start_session("loner", id="loner-1")
     shop.board.add("Tried once", id="tried")
