@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Route, expect
 
 from tests.dashboard.driving import Shop, opened, rows, signed_in, tab
+from tests.dashboard.test_live import set_hidden
 from tests.dashboard.test_views import CONTENT
 
 
@@ -106,6 +108,25 @@ def test_a_server_that_answers_slowly_is_asked_less_often(shop: Shop, browser: B
         assert len(asked) == 1
         with page.expect_response("**/v1/page?*"):
             context.clock.fast_forward(20_000)
+        assert not problems
+
+
+def test_a_tab_that_nobody_looks_at_asks_for_nothing(shop: Shop, browser: Browser) -> None:
+    with signed_in(shop, browser) as context:
+        context.clock.install()
+        page, problems = tab(context, shop, "now")
+        page.wait_for_selector(".today-lines")
+        page.wait_for_selector(".fleet-box [aria-label*='sessions worked']:not([aria-label^='0 '])")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+        set_hidden(page, True)
+        shop.board.add("One more", id="one-more")
+        expect(page.locator(".feed li").first).to_contain_text("one-more")
+        context.clock.fast_forward(60_000)
+        page.evaluate("fetch('/v1/me')")
+        assert not {"/v1/series", "/v1/runs/window"} & set(asked)
+        with page.expect_response("**/v1/series?*"), page.expect_response("**/v1/runs/window?*"):
+            set_hidden(page, False)
         assert not problems
 
 
