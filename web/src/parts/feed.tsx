@@ -7,7 +7,7 @@ import { begin, isAsking } from "../state/history";
 import { isLive } from "../state/lamp";
 import { ago, time } from "../state/text";
 import { Text } from "./bits";
-import { ItemLink } from "./words";
+import { ItemLink, SessionText } from "./words";
 
 const TONES: Record<string, string> = {
   ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue", handed: "blue" },
@@ -37,7 +37,7 @@ export const EventLine = ({ event, names = true }: { event: Event; names?: boole
     </time>{" "}
     {names && <ItemLink id={event.item} />} <b class={TONES[event.kind] ?? ""}>{event.kind.replaceAll("_", " ")}</b>{" "}
     <span class="dim">
-      <Text>{event.session ?? event.actor}</Text>
+      {event.session ? <SessionText id={event.session} /> : <Text>{event.actor}</Text>}
     </span>{" "}
     <Text>{words(event)}</Text>
   </li>

@@ -129,13 +129,13 @@ function Holder({ item }: { item: Brief }) {
 function Links({ item }: { item: Brief }) {
   const frees = [...items.values()].filter((one) => one.depends_on.includes(item.id)).slice(0, 20);
   if (!item.depends_on.length && !frees.length) return null;
-  const sign = (id: string) => (item.open_blockers.some((one) => one.item === id) ? "…" : "✓");
+  const blocker = (id: string) => item.open_blockers.find((one) => one.item === id);
   return (
     <p>
       {item.depends_on.length > 0 && <>needs </>}
       {item.depends_on.map((id) => (
         <span key={id}>
-          <ItemLink id={id} /> {sign(id)}{" "}
+          <ItemLink id={id} /> {blocker(id) ? <Status of={blocker(id)!.status} /> : "✓"}{" "}
         </span>
       ))}
       {frees.length > 0 && <>frees </>}
