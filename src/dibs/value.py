@@ -25,8 +25,6 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
-    #: The fields that are JSON in a database: objects and lists.
-    _json_fields: ClassVar[tuple[str, ...]] = ()
     _nested: ClassVar[dict[str, type[Value]]]
 
     def __init_subclass__(cls) -> None:
@@ -34,7 +32,6 @@ class Value:
         cls._hints = cls._hints | own
         cls._fields = tuple(cls._hints)
         cls._names = frozenset(cls._fields)
-        cls._json_fields = tuple(n for n, hint in cls._hints.items() if hint.startswith(("dict", "list", "tuple")))
         cls._defaults = cls._defaults | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
 
     if not TYPE_CHECKING:

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     T = TypeVar("T")
 
+#: By the kind of a value, the columns that are JSON.
+_JSON_COLUMNS: dict[type[Value], list[str]] = {}
+
 
 def encode(value: Value) -> dict[str, Any]:
     """A value as statement parameters."""
-    fields = value.__dict__
-    return {**fields, **{name: dumps(fields[name]) for name in value._json_fields}}
+    kind, fields = type(value), value.__dict__
+    if kind not in _JSON_COLUMNS:
+        _JSON_COLUMNS[kind] = [name for name, hint in kind._hints.items() if hint.startswith(("dict", "tuple"))]
+    return {**fields, **{name: dumps(fields[name]) for name in _JSON_COLUMNS[kind]}}
 
 
 def plain(value: Value) -> dict[str, Any]:
