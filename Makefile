@@ -9,7 +9,7 @@ WEB := $(shell find web -type f -not -path '*/__pycache__/*')
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format soak bench screenshots clean
+.PHONY: help setup run test lint format soak bench screenshots docs package clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,9 +62,17 @@ bench: $(VENV)/.bench ## Measure, print tables, write JSON
 screenshots: $(STAMP) $(VENV)/.web ## Pictures of every view of the dashboard, into screenshots/
 	$(BIN)/python -m tests.dashboard.screenshots
 
+docs: $(STAMP) ## The documentation as a site, into site/, and the man pages, into site/man
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python -m manual.man site/man
+	@echo "read it with: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
+
+package: $(STAMP) $(VENV)/.web ## The sdist and the wheel, into dist/
+	$(BIN)/python -m hatchling build
+
 # A peer that cannot be had is left out, and the table says so.
 $(VENV)/.bench: $(STAMP)
 	@$(PIP) --group bench && touch $@ || echo "the peers cannot be had here; measuring without them"
 
 clean: ## Remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site

@@ -12,8 +12,8 @@ import os
 import sys
 
 NAMES = (
-    *("startup", "drain", "costs", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving", "vault"),
-    *("hooks", "mcp"),
+    *("startup", "drain", "costs", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving"),
+    *("hot_verbs", "many_agents", "vault", "hooks", "mcp", "top"),
 )
 RESULTS = "bench/latest.json"
 

@@ -76,7 +76,9 @@ class SmallStore(SqliteVerbs, Store):
 
     # Whole boards
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
+        if limit is None or dry_run:
+            return self.read(lambda t: archive.count_prunable(t, older_than_seconds))
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:

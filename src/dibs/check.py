@@ -174,7 +174,8 @@ def _line(given: object, length_max: int) -> str:
 
 def number(given: object, field: str, *, low: float, high: float) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not low <= given <= high:
-        raise Invalid(f"{field} must be a number between {low:g} and {high:g}", field=field)
+        shown = times.span if field.endswith("_seconds") else "{:.15g}".format
+        raise Invalid(f"{field} must be a number between {shown(low)} and {shown(high)}", field=field)
     return given
 
 
@@ -195,8 +196,8 @@ def instant(given: object, field: str) -> int | None:
     )
 
 
-def dependencies(given: object) -> tuple[str, ...]:
-    return tuple(item_id(one, "depends_on") for one in names(given, "depends_on"))
+def dependencies(given: object, field: str = "depends_on") -> tuple[str, ...]:
+    return tuple(item_id(one, field) for one in names(given, field))
 
 
 def resources(given: object) -> tuple[str, ...]:
@@ -281,10 +282,8 @@ def run(given: object, field: str) -> tuple[str, int]:
     return item_id(item, field), whole(int(number), field, low=1, high=TOKEN_MAX)
 
 
-def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
-    """A new item from the given fields; without an id it gets one made from its title."""
-    from dibs.randomness import id_from_title
-
+def new_item(given: Mapping[str, object]) -> NewItem:
+    """A new item from the given fields; without an id, its id is empty, and the store chooses one."""
     unknown = set(given) - set(NewItem._fields)
     if unknown:
         raise Invalid(f"an item has no field {sorted(unknown)[0]!r}", field=sorted(unknown)[0])
@@ -292,7 +291,7 @@ def new_item(given: Mapping[str, object], tail: str | None = None) -> NewItem:
     found_type = name(given.get("type", DEFAULT_TYPE), "type")
     content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
     id = given.get("id")
-    found_id = id_from_title(found_title, tail) if id is None else item_id(id)
+    found_id = "" if id is None else item_id(id)
     return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 
 from dibs.errors import Invalid
+from dibs.model import Agent
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 FILE_NAME = "dibs.toml"
@@ -79,8 +81,12 @@ class ServerSettings(Value):
     subscribers_per_key: int = 500
 
 
+#: The tables of a file, and how each is written.
+TABLES = {"board": "[board]", "server": "[server]", "agents": "[agents.NAME]", "github": "[github]"}
 DEFAULTS = Settings()
 SERVER_DEFAULTS = ServerSettings()
+#: Times and counts of a board stay below this.
+SETTING_MAX = 1_000_000_000
 PORT_MAX = 65535
 WORKERS_MAX = 64
 
@@ -109,7 +115,7 @@ def find_file(folder: str) -> str | None:
 
 def read(path: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
     tables = read_tables(path)
-    return from_table(tables["board"], path), tables["agents"]
+    return from_table(tables["board"], path), checked_agents(tables["agents"], path)
 
 
 def load_server(folder: str) -> ServerSettings:
@@ -118,7 +124,7 @@ def load_server(folder: str) -> ServerSettings:
 
 
 def read_tables(path: str) -> dict[str, dict[str, Any]]:
-    """The known tables of a file, unchecked."""
+    """The tables of a file, their content unchecked. A table that dibs does not know is refused."""
     import tomllib
 
     try:
@@ -126,22 +132,69 @@ def read_tables(path: str) -> dict[str, dict[str, Any]]:
             tables = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path}: {error}", field=FILE_NAME) from error
-    known = {name: tables.get(name, {}) for name in ("board", "server", "agents")}
-    if not all(isinstance(table, dict) for table in known.values()):
-        raise Invalid(f"{path}: [board], [server] and [agents.NAME] must be tables", field=FILE_NAME)
-    return known
+    for name, table in tables.items():
+        if name in TABLES and not isinstance(table, dict):
+            raise mistake(path, (name,), f"{name} must be a table: {TABLES[name]}", name)
+        if name not in TABLES:
+            raise mistake(path, (name,), _unknown_table(name, table), name)
+    return {name: tables.get(name, {}) for name in TABLES}
+
+
+def checked_agents(agents: dict[str, Any], source: str) -> dict[str, dict[str, Any]]:
+    """The tables of agents, without a name that agents do not have; the board checks the values."""
+    known = tuple(name for name in Agent._fields if name != "name")
+    for agent, fields in agents.items():
+        if not isinstance(fields, dict):
+            raise mistake(source, ("agents", agent), f"{agent} must be a table: [agents.NAME]", agent)
+        for name in fields:
+            if name not in known:
+                problem = f"[agents.{agent}] has no setting {name!r}; {nearest(name, known)}"
+                raise mistake(source, ("agents", agent, name), problem, name)
+    return agents
+
+
+def mistake(source: str, where: tuple[str, ...], problem: str, field: str) -> Invalid:
+    """A refusal of a setting, with its line, if `source` is a file that can be read."""
+    from dibs.text import toml_lines
+
+    try:
+        with open(source, encoding="utf-8") as file:
+            line = toml_lines.find(file.read(), where)
+    except (OSError, ValueError):
+        return Invalid(f"{source}: {problem}", field=field)
+    return Invalid(f"{source}, line {line}: {problem}", field=field, line=line)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`did you mean ttl_seconds`, or else every name that there is."""
+    import difflib
+
+    names = tuple(known)
+    near = difflib.get_close_matches(name, names, n=1) or [one for one in names if one.startswith(name)]
+    return f"did you mean {near[0]}" if near else f"choose one of {', '.join(names)}"
+
+
+def _unknown_table(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        return f"unknown table [{name}]; {nearest(f'[{name}]', TABLES.values())}"
+    for table, defaults in (("board", DEFAULTS), ("server", SERVER_DEFAULTS)):
+        if name in defaults._fields:
+            return f"{name} is in no table; write it below [{table}]"
+    return f"{name} is in no table; tables are {', '.join(TABLES.values())}"
 
 
 def from_table(table: dict[str, Any], source: str) -> Settings:
     """The defaults with the values of the table; an unknown name or a wrong value is refused by name."""
     for name, value in table.items():
-        _check_type(name, value, DEFAULTS, f"{source}: [board]", source)
-        if not isinstance(value, bool) and not 0 < value < 1e9:
-            raise Invalid(f"{source}: {name} must be above zero and below 1e9", field=name)
+        _check_type(name, value, DEFAULTS, "board", source)
+        if not isinstance(value, bool) and not 0 < value < SETTING_MAX:
+            raise mistake(source, ("board", name), f"{name} must be above zero and below {SETTING_MAX}", name)
     settings = DEFAULTS.replace(**table)
     for name, high in (("ttl_seconds", "ttl_seconds_max"), ("person_ttl_seconds", "person_ttl_seconds_max")):
         if not settings.ttl_seconds_min <= getattr(settings, name) <= getattr(settings, high):
-            raise Invalid(f"{source}: {name} must lie between ttl_seconds_min and {high}", field=name)
+            low, most = settings.ttl_seconds_min, getattr(settings, high)
+            problem = f"{name} must lie between ttl_seconds_min ({low:g}) and {high} ({most:g})"
+            raise mistake(source, ("board", name), problem, name)
     return settings
 
 
@@ -150,21 +203,20 @@ def server_from_table(table: dict[str, Any], source: str) -> ServerSettings:
     given = dict(table)
     for name, value in table.items():
         if name == "insecure":
-            raise Invalid(
-                f"{source}: insecure cannot be set in a file, which may come with a clone; type: dibs serve --insecure",
-                field=name,
-            )
-        _check_type(name, value, SERVER_DEFAULTS, f"{source}: [server]", source)
+            problem = "insecure cannot be set in a file, which may come with a clone; type: dibs serve --insecure"
+            raise mistake(source, ("server", name), problem, name)
+        _check_type(name, value, SERVER_DEFAULTS, "server", source)
         if name in ("tls_cert", "tls_key"):
             given[name] = os.path.join(os.path.dirname(source), value)
         elif isinstance(value, list):
             given[name] = tuple(value)
-    return checked_server(SERVER_DEFAULTS.replace(**given), f"{source}: ")
+    return checked_server(SERVER_DEFAULTS.replace(**given), source)
 
 
 def _check_type(name: str, value: object, defaults: Value, table: str, source: str) -> None:
     if name not in defaults._fields:
-        raise Invalid(f"{table} has no setting {name!r}", field=name)
+        problem = f"[{table}] has no setting {name!r}; {nearest(name, defaults._fields)}"
+        raise mistake(source, (table, name), problem, name)
     default, is_bool = getattr(defaults, name), isinstance(value, bool)
     if isinstance(default, bool):
         wanted, right = "true or false", is_bool
@@ -173,25 +225,30 @@ def _check_type(name: str, value: object, defaults: Value, table: str, source: s
     elif not isinstance(default, int | float):
         wanted, right = "text", isinstance(value, str) and bool(value)
     elif "_seconds" in name:
-        wanted, right = "a number", isinstance(value, int | float) and not is_bool
+        wanted, right = "a number of seconds", isinstance(value, int | float) and not is_bool
     else:
         wanted, right = "a whole number", isinstance(value, int) and not is_bool
     if not right:
-        raise Invalid(f"{source}: {name} must be {wanted}", field=name)
+        raise mistake(source, (table, name), f"{name} must be {wanted}, not {value!r:.60}", name)
 
 
 def checked_server(settings: ServerSettings, source: str = "") -> ServerSettings:
-    """The settings, if they are consistent."""
+    """The settings, if they are consistent; `source` is the file that they come from."""
+    for name, problem in _server_problems(settings):
+        raise mistake(source, ("server", name), problem, name) if source else Invalid(problem, field=name)
+    return settings
+
+
+def _server_problems(settings: ServerSettings) -> Iterator[tuple[str, str]]:
     if not 0 <= settings.port <= PORT_MAX:
-        raise Invalid(f"{source}port must lie between 0 and {PORT_MAX}", field="port")
+        yield "port", f"port must lie between 0 and {PORT_MAX}"
     if not 1 <= settings.workers <= WORKERS_MAX:
-        raise Invalid(f"{source}workers must lie between 1 and {WORKERS_MAX}", field="workers")
+        yield "workers", f"workers must lie between 1 and {WORKERS_MAX}"
     for name in ("subscribers_max", "subscribers_per_key"):
         if getattr(settings, name) < 0:
-            raise Invalid(f"{source}{name} must not be negative", field=name)
+            yield name, f"{name} must not be negative"
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise Invalid(f"{source}tls_cert and tls_key must be given together", field="tls_cert")
-    return settings
+        yield "tls_cert", "tls_cert and tls_key must be given together"
 
 
 def agents_folder() -> str:

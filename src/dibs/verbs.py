@@ -85,6 +85,7 @@ VERBS: tuple[Verb, ...] = (
     _post("add_many", "/v1/add_many", AGENT, Added, "Add all of these items or none", many=True),
     _list("list", "/v1/items", Item, "Items that match every filter, best first"),
     _get("page", "/v1/page", Paged, "A page of the items that match, with counts"),
+    _list("ids", "/v1/ids", str, "The ids that begin with some characters"),
     _get("get", "/v1/items/{item}", Detail, "An item in full", positional=("item",)),
     Verb(
         name="edit",
@@ -96,6 +97,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     _of_item("park", AGENT, Item, "Set aside an unclaimed item"),
     _of_item("unpark", AGENT, Item, "Return a parked item to the board"),
+    _of_item("reopen", ADMIN, Item, "Return a done, cancelled or rejected item to the board"),
     _of_item("cancel", ADMIN, Item, "Cancel an item"),
     _of_item("retry", ADMIN, Item, "Try a failed item again"),
     _of_item("approve", ADMIN, Item, "Approve an item that waits for approval"),
@@ -153,6 +155,7 @@ VERBS: tuple[Verb, ...] = (
     _of_item("hand", AGENT, Grant, "Hand a claim over to another session"),
     _of_item("recover", AGENT, Grant, "Claim an item again after expiry, if no other session claimed it"),
     _post("next", "/v1/next", AGENT, Grant, "Claim the best items", many=True, waits=True),
+    _list("preview", "/v1/next", Item, "The items that `next` would give now"),
     _post("heartbeat", "/v1/heartbeat", AGENT, Heartbeat, "Renew the claims of a session"),
     _of_item("renew", AGENT, Renewal, "Renew one claim"),
     _of_item("progress", AGENT, Renewal, "Record a note, and renew the claim"),

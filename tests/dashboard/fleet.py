@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from dibs.board import Board
 from dibs.errors import DibsError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dibs.testing.clock import Clock
 
 TITLES = (
@@ -39,10 +42,19 @@ class Fleet:
             if holding.claim is not None:
                 self.held[holding.claim.session] = (holding.item.id, holding.claim.token)
 
-    def act(self, count: int) -> None:
-        """As many sessions do something, one after the other."""
+    def act(self, count: int, *, but: Sequence[str] = ()) -> None:
+        """As many sessions do something, one after the other, but for these."""
         for _ in range(count):
-            self._act(self.chance.choice(self.sessions))
+            session = self.chance.choice(self.sessions)
+            if session not in but:
+                self._act(session)
+
+    def collide(self, count: int) -> None:
+        """As many sessions want what another one holds."""
+        for _ in range(count):
+            item, _ = self.chance.choice([*self.held.values()])
+            with contextlib.suppress(DibsError):
+                self.board.claim(item, session=self.chance.choice(self.sessions))
 
     def add(self, count: int) -> None:
         for start in range(0, count, 500):

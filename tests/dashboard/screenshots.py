@@ -48,13 +48,16 @@ SHOWN_SIZE = {"width": 1120, "height": 630}
 
 
 def fill(fleet: Fleet) -> None:
-    fleet.add(600)
+    fleet.add(1_400)
     fleet.start(42)
-    fleet.play(30)
-    # Sessions that were seen at different times, and some of them not for long.
-    for _ in range(12):
-        fleet.act(18)
-        fleet.clock.advance(95)
+    # Four hours in which somebody does something every few seconds, and each session falls silent now and then.
+    for minute in range(240):
+        resting = minute // 8 % len(fleet.sessions)
+        fleet.act(11, but=fleet.sessions[resting : resting + 5])
+        fleet.clock.advance(60)
+        if minute % 5 == 4:
+            fleet.collide(1)
+            fleet.board.sweep()
     fleet.settle()
     fleet.act(12)
 

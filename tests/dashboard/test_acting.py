@@ -149,6 +149,7 @@ def test_a_viewer_sees_everything_and_no_button_that_would_be_refused(shop: Shop
             page.keyboard.press("x")
             names = page.locator("main button:visible").all_inner_texts()
             assert not [name for name in names if ACTING.search(name)], (view, names)
+            assert "decides" not in page.locator("main").inner_text(), "who decides nothing is not told about it"
         status = page.evaluate(
             "fetch('/v1/items/letter-42/approve', {method: 'POST', headers: {'Content-Type': 'application/json'},"
             " body: '{}'}).then(answer => answer.status)"

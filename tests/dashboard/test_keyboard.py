@@ -101,8 +101,6 @@ def test_an_item_is_written_and_the_screen_stopped_by_keys(shop: Shop, browser: 
         page.wait_for_selector(CONTENT["queue"])
         press(page, "n")
         page.wait_for_selector("dialog[open] input")
-        page.keyboard.type("typed")
-        press(page, "Tab")
         page.keyboard.type("Typed here")
         press(page, "Enter")
         expect(page.locator("aside h1")).to_contain_text("Typed here")

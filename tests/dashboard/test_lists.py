@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Route, expect
 
 from tests.dashboard.driving import Shop, opened, rows, signed_in, tab
+from tests.dashboard.test_live import set_hidden
 from tests.dashboard.test_views import CONTENT
 
 
@@ -26,6 +28,41 @@ def test_a_filter_leaves_nothing_selected_that_it_hides(shop: Shop, browser: Bro
         page.keyboard.press("?")
         page.wait_for_selector("dialog[open] kbd")
         assert {shop.board.get(str(id)).item.status for id in (kept, hidden)} == {"ready"}
+
+
+def test_a_word_of_a_filter_presses_no_facet(shop: Shop, browser: Browser) -> None:
+    shop.board.add("Is it ready to ship?", id="ship")
+    with opened(shop, browser, "queue?q=ready") as page:
+        expect(page.locator(".rows.queue .row[data-id]")).to_have_count(1)
+        expect(page.locator(".facet[aria-pressed=true]")).to_have_count(0)
+        page.locator(".facet", has_text="ready").click()
+        expect(page.locator(".facet[aria-pressed=true]")).to_have_text("ready 1")
+
+
+#: As coding agents name their sessions.
+UUID = "3f2b9c1e-7a44-4d0c-9b1f-0d5e8c7a6b21"
+
+
+def test_however_long_the_name_of_a_session_is_its_silence_is_seen(shop: Shop, browser: Browser) -> None:
+    """A person is never silent: people send no heartbeats."""
+    for kind, name in {"cli": UUID, "person": "a-person-with-a-name-that-is-longer-than-its-column"}.items():
+        shop.board.start_session("claude-code", id=name, kind=kind)
+        shop.board.add("Held", id=f"held-by-{kind}", priority=10)
+        shop.board.claim(f"held-by-{kind}", session=name, ttl_seconds=7200)
+    shop.harness.clock.advance(shop.board.settings.stale_seconds + 60)
+    with opened(shop, browser, "queue") as page:
+        row = page.locator('.row[data-id="held-by-cli"]')
+        expect(row.locator(".claimed")).to_have_text(re.compile(r"^\[!\] 3f2b…6b21 cli silent \d+m$"))
+        expect(row.locator("[title]")).to_have_attribute("title", UUID)
+        for kind in ("cli", "person"):
+            cell = page.locator(f'.row[data-id="held-by-{kind}"] .c-claimedby').bounding_box()
+            since = page.locator(f'.row[data-id="held-by-{kind}"] .since').bounding_box()
+            assert cell is not None
+            assert since is not None
+            assert since["x"] + since["width"] <= cell["x"] + cell["width"], kind
+        page.goto(re.sub("#.*", "#flight", page.url))
+        expect(page.locator('.row[data-id="held-by-cli"] .mark')).to_have_text("stale")
+        expect(page.locator('.row[data-id="held-by-person"] .mark')).to_have_text("ok")
 
 
 def test_an_agent_is_that_of_the_latest_run_also_if_nobody_holds_the_item(shop: Shop, browser: Browser) -> None:
@@ -71,6 +108,25 @@ def test_a_server_that_answers_slowly_is_asked_less_often(shop: Shop, browser: B
         assert len(asked) == 1
         with page.expect_response("**/v1/page?*"):
             context.clock.fast_forward(20_000)
+        assert not problems
+
+
+def test_a_tab_that_nobody_looks_at_asks_for_nothing(shop: Shop, browser: Browser) -> None:
+    with signed_in(shop, browser) as context:
+        context.clock.install()
+        page, problems = tab(context, shop, "now")
+        page.wait_for_selector(".today-lines")
+        page.wait_for_selector(".fleet-box [aria-label*='sessions worked']:not([aria-label^='0 '])")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+        set_hidden(page, True)
+        shop.board.add("One more", id="one-more")
+        expect(page.locator(".feed li").first).to_contain_text("one-more")
+        context.clock.fast_forward(60_000)
+        page.evaluate("fetch('/v1/me')")
+        assert not {"/v1/series", "/v1/runs/window"} & set(asked)
+        with page.expect_response("**/v1/series?*"), page.expect_response("**/v1/runs/window?*"):
+            set_hidden(page, False)
         assert not problems
 
 

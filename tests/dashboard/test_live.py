@@ -7,7 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
+from dibs.github.policy import ON_MERGE, Policy
 from tests.dashboard.driving import Shop, alone, await_true, live, opened, rows, sign_in, signed_in, tab
+from tests.github.conftest import GitHub, claimed
+from tests.github.payloads import at, issue, pull, run
 from tests.kit.soak import in_a_soak
 
 TABS = 12
@@ -45,6 +48,37 @@ def test_claims_notes_and_ends_appear_without_a_reload(shop: Shop, browser: Brow
         shop.board.done("fix-it", session=session.id, token=grant.claim.token)
         expect(row).to_have_count(0)
         agrees(page, shop)
+
+
+def test_an_issue_is_followed_from_its_label_to_the_merge(shop: Shop, browser: Browser) -> None:
+    """With real deliveries, workers and git: `test_story` in tests/github."""
+    github = GitHub(shop.board, Policy(complete=ON_MERGE))
+    github.tell(issue(12, labels=["bug"]))
+    id, log = github.item().id, "https://github.com/acme/shop/actions/runs/1"
+    own = {"ref": f"dibs/{id}", "repo": {"full_name": "acme/shop"}}
+    with opened(shop, browser, f"now?item={id}") as page:
+        aside = page.locator("aside")
+        expect(aside.locator("article.item h1")).to_contain_text("Login fails")
+        about = aside.get_by_role("link", name="github:acme/shop#12")
+        expect(about).to_have_attribute("href", "https://github.com/acme/shop/issues/12")
+        for number, sha in ((1, "a" * 40), (2, "b" * 40)):
+            session, token = claimed(shop.board, id)
+            shop.board.done(id, session=session, token=token)
+            expect(aside.locator(".runs tbody tr").first).to_contain_text("submitted")
+            github.tell(pull(20, head={**own, "sha": sha}, updated_at=at(number)))
+            if number == 1:
+                github.tell(run(1, "failure", branch=f"dibs/{id}", head_sha=sha))
+                # It was read as a result that waits for a decision, so it did not change under its reader.
+                aside.get_by_role("button", name="show it as it is now").click()
+                expect(aside.locator(f'.runs a[href="{log}"]').first).to_have_text("failed_log")
+                expect(aside.locator(".events")).to_contain_text(re.compile("sent back.*ci.yml: failure"))
+                expect(aside.locator(".events")).to_contain_text("by github:acme/shop · ci.yml: failure")
+        github.tell(pull(20, head={**own, "sha": "b" * 40}, updated_at=at(9), state="closed", merged=True))
+        history = aside.locator(".events li")
+        expect(history.first).to_contain_text(re.compile("approved.*acme/shop#20 was merged into main"))
+        told = "\n".join(reversed(history.all_inner_texts()))
+        assert re.search("added.*claimed.*submitted.*sent back.*claimed.*submitted.*approved", told, re.DOTALL), told
+        assert shop.board.get(id).item.status == "done"
 
 
 def test_renewals_and_queues_write_no_event_and_are_shown_all_the_same(shop: Shop, browser: Browser) -> None:

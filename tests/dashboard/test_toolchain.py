@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,12 +20,16 @@ from pathlib import Path
 
 import pytest
 
+import dibs
+from manual.package_page import package_page
 from web.tools import build, npm_registry, packages
 from web.tools.npm_registry import Unavailable
 from web.tools.packages import Pin
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9"
+#: Of the repository itself, and of no use to who has an sdist.
+NOT_IN_AN_SDIST = {".ci/run"}
 
 
 class Registry(ThreadingHTTPServer):
@@ -127,6 +132,46 @@ def test_no_source_has_more_than_300_lines() -> None:
     assert not [str(path) for path in sources if len(path.read_text().splitlines()) > 300]
 
 
+def check_wheel(wheel: zipfile.ZipFile) -> None:
+    """What a user needs is in it, and nothing else; the page of the package has no link that leads nowhere."""
+    names = wheel.namelist()
+    assert {name.split("/")[0] for name in names} == {
+        "dibs",
+        f"calldibs-{dibs.__version__}.dist-info",
+        f"calldibs-{dibs.__version__}.data",
+    }
+    assert {name.partition("/share/")[2] for name in names if ".data/" in name} == {
+        "man/man1/dibs.1",
+        "man/man1/calldibs.1",
+        "man/man5/dibs.toml.5",
+    }
+    (metadata,) = [wheel.read(name).decode() for name in names if name.endswith("/METADATA")]
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)|src=\"(?!https?://)", metadata)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(re.findall(r"^Provides-Extra: (.+)$", metadata, re.MULTILINE)) == set(project["optional-dependencies"])
+    (scripts,) = [wheel.read(name).decode() for name in names if name.endswith("/entry_points.txt")]
+    assert set(re.findall(r"^(\w+) =", scripts, re.MULTILINE)) == {"dibs", "calldibs"}
+
+
+def test_the_page_of_the_package_links_to_where_the_project_is() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = package_page(readme, "https://example.org/dibs/")
+    assert "](https://example.org/dibs/docs/protocol.md)" in text
+    assert not re.findall(r"\]\((?!https?://)|(?:src|srcset)=\"(?!https?://)", text)
+
+
+def test_the_shipped_test_kit_is_what_a_store_of_others_needs() -> None:
+    """Every module of `dibs.testing` is used by the suite, by its name in an import or in a scene."""
+    kit = ROOT / "src" / "dibs" / "testing"
+    modules = {path for path in kit.glob("*.py") if path.name != "__init__.py"}
+    sources = {path: path.read_text(encoding="utf-8") for path in kit.rglob("*.py")}
+    guide = (ROOT / "docs" / "guides" / "testing-a-store.md").read_text(encoding="utf-8")
+    for module in modules:
+        others = [text for path, text in sources.items() if path != module]
+        used = re.compile(rf"dibs\.testing\.{module.stem}\b|from dibs\.testing import .*\b{module.stem}\b")
+        assert any(used.search(text) for text in [*others, guide]), module
+
+
 def test_a_wheel_builds_from_the_sdist_without_a_registry(tmp_path: Path) -> None:
     if not build.is_built():
         pytest.skip("the dashboard is not built here; python -m web.tools.build says why")
@@ -135,6 +180,7 @@ def test_a_wheel_builds_from_the_sdist_without_a_registry(tmp_path: Path) -> Non
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if "node_modules" in name]
+        packed = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
         archive.extractall(tmp_path, filter="data")
     offline = {**os.environ, "npm_config_registry": NOWHERE, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     folder = sdist.with_suffix("").with_suffix("")
@@ -145,6 +191,10 @@ def test_a_wheel_builds_from_the_sdist_without_a_registry(tmp_path: Path) -> Non
         licences = found.read("dibs/server/assets/LICENSES.txt").decode()
         assert not [name for name in found.namelist() if name.startswith("web")]
         assert "dibs/cli/top/top.tcss" in found.namelist()
+        check_wheel(found)
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    left_out = {name for name in tracked.split("\0") if name} - packed
+    assert left_out <= NOT_IN_AN_SDIST
     assert names == {path.name for path in build.ASSETS.iterdir()}
     for package in packages.pins("bundled").values():
         assert f"{package.name} {package.version}" in licences
@@ -153,7 +203,7 @@ def test_a_wheel_builds_from_the_sdist_without_a_registry(tmp_path: Path) -> Non
 def test_a_wheel_without_assets_and_without_a_registry_is_not_made(tmp_path: Path) -> None:
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in tracked.split("\0"):
-        if name.startswith(("src/dibs/__init__", "web/", "pyproject.toml", "README.md", "LICENSE")):
+        if name.startswith(("src/dibs/__init__", "web/", "manual/", "pyproject.toml", "README.md", "LICENSE")):
             path = tmp_path / "copy" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes((ROOT / name).read_bytes())

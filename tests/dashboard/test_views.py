@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.dashboard.driving import BROKEN, PHONE, VIEWS, Shop, opened, rows, signed_in
 from tests.kit import browser as kit
@@ -23,6 +23,11 @@ SMALL = """() => {
     return isSmall ? [`${one.outerHTML.slice(0, 80)} ${width}x${height}`] : [];
   });
 }"""
+#: Ids that do not fit into their cells.
+CUT = """[...document.querySelectorAll('.c-item')]
+  .filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"""
+#: Of a picture of lanes, in pixels; and where in its width a run that goes on is.
+LANE, AXIS, NOW_X = 22, 20, 0.97
 #: Less than the rounds that the fleet of a board played.
 BOARD_AHEAD_MS = 600_000
 #: What each view shows once it has its data.
@@ -61,6 +66,8 @@ def test_no_view_keeps_anybody_out(busy: Shop, browser: Browser, scheme: str) ->
         for view in VIEWS:
             shown(page, view)
             assert findings(page) == [], view
+            if view == "approvals":
+                assert page.evaluate(CUT) == [], "an id that cannot be read"
         page.goto(re.sub(r"#.*", "#queue?item=letter-42", page.url))
         page.wait_for_selector("article.item h1")
         assert findings(page) == [], "item"
@@ -113,8 +120,20 @@ def test_the_queue_is_in_the_order_of_next_and_its_counts_follow_the_filter(busy
 
 
 def test_scores_are_those_of_the_server(busy: Shop, browser: Browser) -> None:
-    with opened(busy, browser, "sessions") as page:
+    """Also where the rule has half a point to round, and where a live run is among the ten that are shown."""
+    for session, outcomes in {"a-half": "fddddddd", "a-tenth": "fddddddddd"}.items():
+        busy.board.start_session("coder", id=session)
+        for number, outcome in enumerate(outcomes + "-"):
+            item = busy.board.add("Scored", id=f"{session}-{number}").id
+            busy.board.claim(item, session=session)
+            if outcome != "-":
+                {"d": busy.board.done, "f": busy.board.fail}[outcome](item, session=session)
+    with opened(busy, browser, "sessions?q=a-") as page:
         page.wait_for_selector(CONTENT["sessions"])
+        expect(page.locator('[data-id="a-half"]')).to_contain_text(re.compile("1 of 8 failed .3"))
+        assert page.locator('[data-id="a-tenth"] .score').inner_text().endswith("100")
+        page.goto(re.sub("#.*", "#sessions", page.url))
+        expect(page.locator(".card").nth(6)).to_be_visible()
         view = busy.board.view()
         scores = {seat.id: seat.score for seat in view.sessions}
         found = page.eval_on_selector_all(
@@ -188,6 +207,26 @@ def test_the_address_holds_where_the_timeline_was_dragged_to_and_the_depth_follo
         assert "from=" not in page.url
 
 
+def test_runs_of_one_agent_at_the_same_time_are_drawn_below_each_other(busy: Shop, browser: Browser) -> None:
+    """Each of several live claims of an agent can be pointed at."""
+    with opened(busy, browser, "timeline?hours=1&lanes=agent") as page:
+        runs = busy.board.window(limit=5_000).runs
+        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(runs):,} runs")
+        live_ones = {one.item.id for one in busy.board.who() if one.claim is not None}
+        height = page.locator(".time-box > div").evaluate("one => one.offsetHeight")
+        assert height > len(live_ones) * LANE, "what is held at the same time has lanes of its own"
+        box = page.locator("canvas.lanes").bounding_box()
+        assert box is not None
+        found = set()
+        for lane in range(5):
+            page.mouse.click(box["x"] + NOW_X * box["width"], box["y"] + AXIS + LANE * (lane + 0.5))
+            found.add(page.locator("aside h1 .id").inner_text())
+            page.keyboard.press("Escape")
+            expect(page.locator("aside")).to_have_count(0)
+        assert len(found) > 2
+        assert found <= live_ones
+
+
 def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Browser) -> None:
     """The clock of the board is ahead: its fleet has played for a while."""
     with signed_in(busy, browser) as context:
@@ -213,3 +252,17 @@ def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
             int(float(text.split("\t")[1])) for text in page.locator(".chart-table tbody tr").all_inner_texts()
         ]
         assert max(shown_ready) >= ready
+
+
+def test_a_duration_is_in_hours_and_minutes(busy: Shop, browser: Browser) -> None:
+    def answer_with_ninety_minutes(route: Route) -> None:
+        series = route.fetch().json()
+        series["duration"]["p50"] = [5_400 for _ in series["duration"]["p50"]]
+        route.fulfill(json=series)
+
+    with signed_in(busy, browser) as context:
+        context.route("**/v1/series?*", answer_with_ninety_minutes)
+        page = context.new_page()
+        page.goto(f"{busy.url}/#metrics")
+        page.get_by_role("button", name="Duration of claims as a table").click()
+        expect(page.locator(".chart-table td:nth-child(2)").last).to_have_text("1h30m")

@@ -11,6 +11,7 @@ from tests.docs import test_guarantees as guarantees
 from tests.docs import test_operations as operations
 from tests.docs import test_protocol as protocol
 from tests.docs import test_readme as readme
+from tests.docs import test_reference as reference
 from tests.docs import test_references as references
 from tests.docs.board import Led
 from tests.docs.markdown import ROOT, read
@@ -28,15 +29,15 @@ def names_of_guarantees(text: str) -> None:
 
 
 LIES: tuple[tuple[str, Check, str, str], ...] = (
-    ("README.md", readme.check_settings, "| `max_strikes` | `5` |", "| `max_strikes` | `3` |"),
-    ("README.md", readme.check_settings, "| `max_strikes` |", "| `most_strikes` |"),
-    ("README.md", readme.check_agents, "`claims_burst`", "`burst`"),
-    ("README.md", readme.check_environment, "| `DIBS_STORE` |", "| `DIBS_BOARD` |"),
-    ("README.md", readme.check_exit_codes, "| 75 |", "| 74 |"),
+    ("docs/reference/settings.md", reference.check_settings, "| `max_strikes` | `5` |", "| `max_strikes` | `3` |"),
+    ("docs/reference/settings.md", reference.check_settings, "| `max_strikes` |", "| `most_strikes` |"),
+    ("docs/reference/settings.md", reference.check_agents, "`claims_burst`", "`burst`"),
+    ("docs/reference/environment.md", reference.check_environment, "| `DIBS_STORE` |", "| `DIBS_BOARD` |"),
+    ("docs/reference/exit-codes.md", reference.check_exit_codes, "| 75 |", "| 74 |"),
     ("README.md", links_of_readme, "#s1-exclusion", "#s1-inclusion"),
     ("README.md", links_of_readme, "(docs/protocol.md)", "(docs/protocols.md)"),
     ("README.md", references.check_make_targets, "make run ", "make walk "),
-    ("README.md", references.check_commands_exist, "`dibs show ITEM`", "`dibs display ITEM`"),
+    ("README.md", references.check_commands_exist, "`dibs log ITEM`", "`dibs diary ITEM`"),
     ("docs/protocol.md", protocol.check_transitions, "| `retry` | `failed` |", "| `retry` | `done` |"),
     (
         "docs/protocol.md",
@@ -115,19 +116,19 @@ def test_a_lie_is_found_out(document: str, check: Check, truth: str, lie: str) -
 
 
 LIES_OF_TRANSCRIPTS = (
-    ('echo "exit $?"', "true"),
-    ("exit 4", "exit 0"),
-    ("token 1", "token 2"),
-    ("1st in line", "2nd in line"),
-    ("waits for build", "waits for nothing"),
-    ("exit 6", "exit 0"),
+    ("README.md", 'echo "exit $?"', "true"),
+    ("README.md", "exit 4", "exit 0"),
+    ("README.md", "token 1", "token 2"),
+    ("docs/guides/waiting.md", "1st in line", "2nd in line"),
+    ("docs/guides/waiting.md", "waits for build", "waits for nothing"),
+    ("docs/guides/approvals.md", "exit 6", "exit 0"),
 )
 
 
-@pytest.mark.parametrize(("truth", "lie"), LIES_OF_TRANSCRIPTS)
-def test_a_lie_in_the_transcript_is_found_out(tmp_path: Path, truth: str, lie: str) -> None:
+@pytest.mark.parametrize(("document", "truth", "lie"), LIES_OF_TRANSCRIPTS)
+def test_a_lie_in_the_transcript_is_found_out(tmp_path: Path, document: str, truth: str, lie: str) -> None:
     with pytest.raises(AssertionError):
-        readme.check_transcript(_doctored("README.md", truth, lie), Shop(tmp_path))
+        readme.check_transcript(_doctored(document, truth, lie), Shop(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from dibs.verbs import VERBS
 from tests.docs.board import Led
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.shop import Shop
-from tests.docs.test_readme import kinds
+from tests.docs.test_reference import kinds
 from tests.kit.contract import Contract
 
 PROTOCOL = read("docs/protocol.md")
@@ -418,6 +418,7 @@ LINES = {
     "worktree list": ("git init -q repository; cd repository; dibs worktree list", 0),
     "github test": ("echo '{}' > payload.json; dibs github test payload.json --event issues", 0),
     "worktree clean": ("cd repository; dibs worktree clean", 0),
+    "remove-board": ("dibs remove-board --store new.db --yes", 0),
 }
 #: How a line of the above is named where its command gives more than one shape.
 WHICH = re.compile(r" (--\w+|ITEM)$")

@@ -1,75 +1,48 @@
-"""What the README says is so: its transcript, its snippets, its tables."""
+"""What the README and the first pages say is so: their transcripts, their snippets, their lists."""
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import tomllib
 from pathlib import Path
 
-from dibs import config
-from dibs.board import Board
-from dibs.cli.claim_commands import NOTHING
-from dibs.cli.main import INTERRUPTED
-from dibs.cli.parser import UsageError
-from dibs.errors import DibsError
-from tests.docs.markdown import ROOT, blocks, code, prose, read, table
+import pytest
+
+from tests.docs.markdown import ROOT, blocks, prose, read
 from tests.docs.shop import Shop, steps
 
 README = read("README.md")
+START = read("docs/start.md")
+#: Pages whose transcripts are typed one after the other, each page on a new board, and the commands that they show.
+TRANSCRIPTS = {
+    "README.md": ("dibs init", "dibs add", "dibs claim", "dibs done", "dibs log"),
+    "docs/start.md": ("dibs init", "dibs add", "dibs claim", "dibs done", "dibs log"),
+    "docs/guides/waiting.md": ("dibs wait", " --needs ", " --not-before ", " --resource "),
+    "docs/guides/approvals.md": ("dibs agent set", "dibs submit", "dibs approve"),
+}
+README_LINES_MAX = 160
 
 
 def check_transcript(text: str, shop: Shop) -> None:
     """What is typed in the whole document, one after the other on one board."""
-    first, *others = blocks(text, "console")
-    told = [step for transcript in (first, *others) for step in steps(transcript)]
+    told = [step for transcript in blocks(text, "console") for step in steps(transcript)]
+    if told[0][0] != "dibs init":
+        shop.type("dibs init")
     for command, output in told:
         assert shop.normal(shop.type(command).stdout) == shop.normal(output), f"$ {command}"
-    for needed in ("dibs init", "dibs add", "dibs claim", "dibs done", "dibs log"):
-        assert needed in first
-    for needed in ("dibs wait", " --needs ", " --not-before ", " --resource ", "dibs submit", "dibs approve"):
-        assert needed in " ".join(others)
 
 
-def check_agents(text: str) -> None:
-    """Everything that `[agents.NAME]` may say."""
-    (said,) = re.findall(r"^`\[agents\.NAME\]`(.*?)^$", text, re.MULTILINE | re.DOTALL)
-    told = {word for word in code(said) if "_" in word or word in ("types", "role")}
-    assert told == set(inspect.signature(Board.set_agent).parameters) - {"self", "name"}
-
-
-def check_settings(text: str) -> None:
-    rows = table(text, "setting", "default")
-    told = {code(name)[0]: tomllib.loads(f"value = {code(default)[0]}")["value"] for name, default, _ in rows}
-    assert told == config.DEFAULTS.as_dict()
-    assert list(told) == list(config.Settings._fields), "in the order of the code"
-
-
-def check_environment(text: str) -> None:
-    told = {code(name)[0] for name, _ in table(text, "variable", "meaning")}
-    known = {value for name, value in vars(config).items() if name.startswith("ENV_")}
-    assert told == known | {"NO_COLOR"}
-
-
-def check_exit_codes(text: str) -> None:
-    told = {int(number) for number, _ in table(text, "code", "meaning")}
-    given = {0, NOTHING, INTERRUPTED, UsageError.exit_code, *(kind.exit_code for kind in kinds(DibsError))}
-    assert told == given
-
-
-def kinds(of: type[DibsError]) -> set[type[DibsError]]:
-    """This kind of refusal and those below it, of the core."""
-    below = {kind for child in of.__subclasses__() for kind in kinds(child)}
-    return {kind for kind in {of, *below} if kind.__module__ == "dibs.errors"}
-
-
-def test_the_transcript_is_what_happens(tmp_path: Path) -> None:
-    check_transcript(README, Shop(tmp_path))
+@pytest.mark.parametrize("document", TRANSCRIPTS)
+def test_the_transcript_is_what_happens(tmp_path: Path, document: str) -> None:
+    text = read(document)
+    check_transcript(text, Shop(tmp_path))
+    for needed in TRANSCRIPTS[document]:
+        assert needed in "".join(blocks(text, "console"))
 
 
 def test_the_agents_lines_work_as_they_stand(tmp_path: Path) -> None:
-    (lines,) = blocks(README, "sh")
+    (lines,) = blocks(START, "sh")
     shop = Shop(tmp_path)
     shop.type('dibs init && dibs add "Fix login" --id fix-login')
     done = shop.type(f"set -e\n{lines}")
@@ -82,7 +55,7 @@ def test_the_agents_lines_work_as_they_stand(tmp_path: Path) -> None:
 
 
 def test_the_python_snippet_runs(tmp_path: Path) -> None:
-    (snippet,) = blocks(README, "python")
+    (snippet,) = blocks(START, "python")
     shop = Shop(tmp_path)
     shop.type('dibs init && dibs add "Fix login" && dibs add "Fix logout"')
     (shop.folder / "snippet.py").write_text(snippet)
@@ -91,43 +64,24 @@ def test_the_python_snippet_runs(tmp_path: Path) -> None:
     assert [item["status"] for item in shop.answer("dibs list --all")["items"]] == ["done", "done"]
 
 
-def test_the_configuration_is_accepted(tmp_path: Path) -> None:
-    (example,) = blocks(README, "toml")
-    shop = Shop(tmp_path)
-    (shop.folder / config.FILE_NAME).write_text(example)
-    shop.type("dibs init")
-    (agent,) = shop.answer("dibs agent list")["agents"]
-    assert (agent["name"], agent["types"], agent["max_claims"]) == ("reviewer", ["review"], 2)
-    shop.type('dibs add "Look at it" --id x')
-    assert shop.answer("dibs claim x --session s --agent coder")["claim"]["ttl_seconds"] == 2700
-
-
-def test_every_setting_is_in_the_table_with_its_default() -> None:
-    check_settings(README)
-
-
-def test_every_field_of_an_agent_is_named() -> None:
-    check_agents(README)
-
-
-def test_every_variable_of_the_environment_is_in_the_table() -> None:
-    check_environment(README)
-
-
-def test_every_exit_code_is_in_the_table() -> None:
-    check_exit_codes(README)
-
-
 def test_the_first_screen_has_what_it_should() -> None:
     first = README[: README.index("\n## ")]
     assert first.count("](docs/guarantees.md#") >= 6, "each promise with its proof"
     assert "make run" in first
     assert "make test" in first
     assert len(first.split("\n")) <= 60
+    assert len(README.split("\n")) <= README_LINES_MAX
 
 
 def test_the_command_is_installed_under_both_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert f"pip install {project['name']}" in README
-    for name in project["scripts"]:
-        assert re.search(rf"`{name}`", prose(README))
+    for text in (README, read("docs/install.md")):
+        assert f"pip install {project['name']}" in text
+        for name in project["scripts"]:
+            assert re.search(rf"`{name}`", prose(text))
+
+
+def test_every_extra_is_described() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    told = set(re.findall(r"^\| `([a-z]+)` \|", read("docs/install.md"), re.MULTILINE))
+    assert told == set(extras)

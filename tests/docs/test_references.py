@@ -20,7 +20,7 @@ ABOUT_CODE = ("ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md", "docs/guarantee
 FOREIGN = ROOT / "tests" / "sources"
 #: Files of a user, not of the repository.
 OF_USERS = {"dibs.toml"}
-#: Variables of the environment that belong to users, and stand in the README.
+#: Variables of the environment that belong to users, and stand in the reference.
 OF_A_USER = {value for name, value in vars(config).items() if name.startswith("ENV_")}
 MODULE_LINES_MAX = 400
 NEVER = ("exactly once", "exactly-once", "uvx dibs", "img.shields")

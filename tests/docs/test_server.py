@@ -111,7 +111,7 @@ def leaves_a_key(unit: Mapping[str, str], folder: Path, monkeypatch: pytest.Monk
     assert keyring.find("http://127.0.0.1:8377")
 
 
-def test_the_unit_and_the_container_start_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unit_starts_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (unit,) = blocks(OPERATIONS, "ini")
     parsed = configparser.ConfigParser(strict=False, interpolation=None)
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
@@ -121,13 +121,6 @@ def test_the_unit_and_the_container_start_what_there_is(tmp_path: Path, monkeypa
     typed_options(" ".join([os.path.basename(program), *rest]))
     assert int(service["TimeoutStopSec"]) > STOP_SECONDS
     leaves_a_key(service, tmp_path, monkeypatch)
-    (container,) = blocks(OPERATIONS, "dockerfile")
-    (entry,) = re.findall(r"^ENTRYPOINT \[(.*)\]$", container, re.MULTILINE)
-    asked = typed_options(shlex.join(word.strip(' "') for word in entry.split(",")))
-    assert asked["insecure"] is True
-    (extras,) = re.findall(r"calldibs\[(.*?)\]", container)
-    known = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
-    assert set(extras.split(",")) <= set(known)
 
 
 def test_the_figures_are_those_of_the_code() -> None:

@@ -14,7 +14,7 @@ from dibs.server.compat.session_task_models import RegisterSession
 from dibs.server.compat.session_task_views import EVENTS
 from dibs.text.times import parse_instant
 from tests.docs.markdown import blocks, code, read, section, table
-from tests.docs.test_readme import kinds
+from tests.docs.test_reference import kinds
 from tests.kit.http import Host
 from tests.server.calling import Reused, Served, reused_server
 

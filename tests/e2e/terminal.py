@@ -72,6 +72,14 @@ class Terminal:
         self.process.wait(timeout=SECONDS_MAX)
         return self.text
 
+    def read_for(self, seconds: float) -> str:
+        """Read what is printed within this time: a program is held up by a terminal that nobody reads."""
+        end = time.monotonic() + seconds
+        while select.select([self._master], [], [], max(0, end - time.monotonic()))[0]:
+            if not self._read(end):
+                break
+        return self.text
+
     def _read(self, end: float) -> bool:
         """Read what there is, waiting for it; False once the last process has left the terminal."""
         ready, _, _ = select.select([self._master], [], [], max(0, end - time.monotonic()))

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from dibs.cli.commands import COMMANDS, EXAMPLES, FAMILIES
-from dibs.cli.help import SHELLS
+from dibs.cli.completion import SHELLS
 from dibs.cli.parser import build
 from tests.e2e.conftest import Dibs
 
@@ -20,6 +20,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], ...]] = {
     "leave": (ADD_FIX_LOGIN, ("wait", "fix-login")),
     "hand": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("session", "start", "--agent", "reviewer", "--id", "reviewer-1")),
     "retry": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("fail", "fix-login")),
+    "reopen": (ADD_FIX_LOGIN, ("cancel", "fix-login")),
     "unpark": (ADD_FIX_LOGIN, ("park", "fix-login")),
     "annotate": (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN, ("done", "fix-login")),
     "approve": NEEDS_APPROVAL,

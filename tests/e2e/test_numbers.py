@@ -94,6 +94,7 @@ init elsewhere
 vault init vault
 vault hub init hub.git
 import --store elsewhere/.dibs/board.db board.jsonl
+remove-board --store elsewhere/.dibs/board.db --yes
 webhook add https://hooks.example.org/dibs --kind claimed
 webhook list
 webhook dead KEY

@@ -31,6 +31,7 @@ COMMANDS = (
     "show stuck",
     "wait wide",
 )
+LONG_ID = "x" * 128
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,8 @@ def nasty(shared: Dibs) -> Dibs:
     items = [
         {"id": "nasty", **fields, "resources": ["ünï/" + "x" * 100]},
         {"id": "wide", "title": WIDE},
-        {"id": "x" * 128, "title": "long " * 90},
-        {"id": "stuck", "title": "t", "depends_on": ["x" * 128]},
+        {"id": LONG_ID, "title": "long " * 90},
+        {"id": "stuck", "title": "t", "depends_on": [LONG_ID]},
     ]
     dibs = shared
     dibs.ok("add", "--file", "-", input="".join(json.dumps(item) + "\n" for item in items))
@@ -88,13 +89,24 @@ def test_columns_fit_the_terminal(nasty: Dibs, command: str, columns: int) -> No
     lines = _without_colour(nasty.terminal(f"dibs {command}", columns=columns)).splitlines()
     headings = 1 if command.startswith("log") else 0
     rows = [line for line in lines[headings:] if line.startswith("  ") or command != "who"]
+    # An id is what is typed next: it is never cut, even if it is wider than the terminal.
+    rows = [line.replace(LONG_ID, "x") for line in rows]
     assert rows
     assert max(map(_columns, rows)) <= columns
 
 
+def test_ids_are_never_cut_in_tables(nasty: Dibs) -> None:
+    for command in ("list", "events"):
+        for columns in (40, 60, 80, 120):
+            lines = _without_colour(nasty.terminal(f"dibs {command}", columns=columns)).splitlines()
+            assert any(LONG_ID in line for line in lines), command
+            # One long id does not take the room of the others' titles.
+            assert command == "events" or any(line.startswith("wide") and len(line) > 20 for line in lines)
+
+
 def test_off_a_terminal_nothing_is_cut(nasty: Dibs) -> None:
     assert WIDE in nasty.ok("list")
-    assert "x" * 128 in nasty.ok("list")
+    assert LONG_ID in nasty.ok("list")
 
 
 def test_a_narrow_terminal_keeps_the_ids_readable(dibs: Dibs) -> None:

@@ -222,6 +222,39 @@ def test_a_rule_reprioritises_once(github: GitHub) -> None:
     assert github.item().priority == 4
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_a_rule_reprioritises_or_unblocks_is_made_and_followed_all_the_same(
+    github: GitHub, order: tuple[int, int]
+) -> None:
+    rules = (
+        Rule(do="reprioritise", labels=("urgent",), priority=10),
+        Rule(do="reprioritise", labels=("bug",), priority=9),
+        Rule(do="unblock", labels=("urgent",)),
+    )
+    github.policy = Policy(rules=(*rules, *Policy().rules))
+    told = [issue(), issue(labels=["urgent", "bug"], title="Nobody can log in", updated_at=at(1))]
+    for number in order:
+        github.tell(told[number])
+    item = github.item()
+    assert (item.priority, item.title, item.labels, item.type) == (
+        10,
+        "Nobody can log in",
+        ("bug", "urgent"),
+        "issue_triage",
+    )
+    github.board.add("deploy", id="deploy", depends_on=[item.id])
+    github.tell(issue(labels=["urgent"], updated_at=at(2)))
+    assert github.board.get("deploy").item.status == "ready"
+    assert github.item().labels == ("urgent",)
+    revision = github.item().revision
+    github.tell(issue(labels=["urgent"], updated_at=at(2)))
+    assert github.item().revision == revision
+    github.tell(issue(updated_at=at(3)))
+    assert github.item().priority == 5, "the label was taken off"
+    github.tell(issue(labels=["urgent"], state="closed", updated_at=at(4)))
+    assert github.item().status == "cancelled"
+
+
 def test_a_rule_ends_what_is_still_open(github: GitHub) -> None:
     github.policy = Policy(rules=(Rule(do="cancel", labels=("wontfix",), line=3), *Policy().rules))
     github.tell(issue())

@@ -10,6 +10,8 @@ import functools
 import io
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +38,9 @@ class Program:
 @functools.cache
 def find() -> tuple[Program | None, str]:
     """The program of a browser, and why there is none, if there is none."""
+    driver = subprocess.run([sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True)
+    if driver.returncode != 0:
+        return None, f"Playwright cannot run on this machine: {driver.stderr.strip().rpartition(': error ')[2]}"
     with sync_playwright() as playwright:
         own = playwright.chromium.executable_path
     if os.path.exists(own):

@@ -20,7 +20,7 @@ from tests.server.attacking import Answer, Caller, Served, served
 OPEN = {"livez", "readyz"}
 #: What only admins do. Of the rest, reading is for viewers, and everything else for agents.
 ADMINS = {
-    *("cancel", "retry", "approve", "send_back", "force_release", "set_agent", "check"),
+    *("cancel", "retry", "reopen", "approve", "send_back", "force_release", "set_agent", "check"),
     *("keys", "create_key", "find_key", "revoke_key", "prune", "export", "load", "backup", "restore"),
     *("webhooks", "add_webhook", "change_webhook", "remove_webhook", "send_webhook", "dead_letters"),
 }

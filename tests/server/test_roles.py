@@ -129,6 +129,34 @@ def test_an_agent_gets_around_no_policy_by_relabelling(shop: Served, role: str) 
     assert shop.admin.ok("PATCH", f"/v1/items/{item}", {"action": "read"})["action"] == "read"
 
 
+@pytest.mark.parametrize("role", [AGENT, PERSON])
+def test_only_an_admin_says_what_github_said(shop: Served, role: str) -> None:
+    """Whoever could would complete their own work, or let dibs overlook a repository."""
+    caller = shop.caller(role)
+    session = caller.ok("POST", "/v1/sessions", {"agent": f"forger-{role}"})["id"]
+    subject, said = f"github:acme/{role}#1", {"external": {"version": "9999", "complete": "never"}}
+    new = {"title": "t", "subject": subject, "payload": said}
+    for path, body in (
+        ("/v1/items", new),
+        ("/v1/add_many", {"items": [{"title": "sound"}, new]}),
+        ("/v1/claim", {"subject": subject, "session": session, "payload": said}),
+    ):
+        answer = caller("POST", path, body)
+        assert (answer.status, answer.code, answer.json["facts"]["field"]) == (403, "FORBIDDEN", "payload"), path
+    assert not shop.board.list(subject=subject)
+    for id in ("github:acme/shop", "github-ends:acme/shop"):
+        for path, body in (
+            ("/v1/sessions", {"agent": "github", "id": id, "meta": {"#1": "closed 9999"}}),
+            ("/api/sessions", {"agent": "github", "agentType": "autonomous", "sessionId": id}),
+            ("/functions/v1/agent-claim", {"workItemId": "w", "agentType": "github", "agentInstanceId": id}),
+        ):
+            assert caller("POST", path, body).status == 403, path
+        assert shop.board.store.find_session(id) is None
+    item = shop.admin.ok("POST", "/v1/items", new)["id"]
+    assert caller("PATCH", f"/v1/items/{item}", {"subject": None}).code == "FORBIDDEN"
+    assert shop.board.get(item).item.subject == subject
+
+
 def test_a_session_of_the_machine_itself_is_nobody_elses(shop: Served) -> None:
     shop.board.start_session("bob", id="bob-1")
     caller = shop.caller(AGENT)
@@ -223,7 +251,7 @@ def test_a_key_of_no_agent_annotates_only_runs_of_sessions_that_it_registered(sh
 def test_an_agent_does_in_bulk_only_what_it_may_do_singly(shop: Served) -> None:
     agent = shop.caller(AGENT, "bulky")
     shop.board.add("X", id="in-bulk")
-    for verb in ("cancel", "retry", "approve", "send_back", "reject", "force_release"):
+    for verb in ("cancel", "retry", "reopen", "approve", "send_back", "reject", "force_release"):
         answer = agent("POST", "/v1/bulk", {"verb": verb, "items": [{"id": "in-bulk"}]})
         assert (answer.status, answer.code) == (403, "FORBIDDEN"), verb
     assert agent.ok("POST", "/v1/bulk", {"verb": "park", "items": [{"id": "in-bulk"}], "actor": "boss"}) == {

@@ -15,7 +15,7 @@ from dibs.server.ops.connection import Connection
 ROOT = Path(__file__).resolve().parents[2]
 #: What it has of its own, which is called by nobody else.
 OWN = {"file_limit", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout"}
-STATE = {"_timer", "_in_head", "_head_bytes", "_parsed_bytes"}
+STATE = {"_timer", "_in_head", "_has_begun", "_head_bytes", "_parsed_bytes"}
 
 
 def test_the_one_version_that_is_known_is_asked_for_and_there() -> None:

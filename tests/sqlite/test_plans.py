@@ -60,6 +60,10 @@ EXPECTED = {
         "dependencies USING COVERING INDEX dependencies_needs (needs=?)",
         "items USING INDEX sqlite_autoindex_items_1 (id=?)",
     ],
+    "dependents": [
+        "dependencies USING COVERING INDEX dependencies_needs (needs=?)",
+        "items USING COVERING INDEX sqlite_autoindex_items_1 (id=?)",
+    ],
     "open_tickets": ["tickets USING INDEX tickets_queue (item=?)"],
     "insert_ticket": [],
     "renew_ticket": ["tickets USING INTEGER PRIMARY KEY"],
@@ -75,6 +79,8 @@ EXPECTED = {
     ],
     "lane": ["items USING INDEX items_ready (project=? AND type=? AND action=? AND approved=?)"],
     "item_of_subject": ["items USING COVERING INDEX items_subject (subject=?)"],
+    "id_number": ["id_numbers USING PRIMARY KEY (words=?)"],
+    "put_id_number": [],
     "insert_item": [],
     "move_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "rewrite_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
@@ -178,6 +184,44 @@ def steps_of_a_claim(path: Path, items: int) -> int:
 def test_a_claim_costs_the_same_however_much_is_ready(tmp_path: Path) -> None:
     few, many = steps_of_a_claim(tmp_path / "few", 30), steps_of_a_claim(tmp_path / "many", 6000)
     assert many <= 1.1 * few, f"{few} steps with 30 items ready, {many} with 6000"
+
+
+def steps_of_an_add(path: Path, items: int, *, forget: bool = False) -> int:
+    """How many instructions an `add` takes on a board that has so many items of the same title; with `forget`, without
+    the hint that the other ones left."""
+    path.mkdir()
+    store = board(path, 0)
+    for begin in range(0, items, 1000):
+        store.add([NewItem(id="", title="Fix login")] * min(1000, items - begin), actor="tester")
+    if forget:
+        store.engine.connection().execute("DELETE FROM id_numbers")
+    steps = 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    store.engine.connection().set_progress_handler(count, 1)
+    (added,) = store.add([NewItem(id="", title="Fix login")], actor="tester")
+    store.engine.connection().set_progress_handler(None)
+    store.close()
+    assert added.id == f"fix-login-{items + 1}"
+    return steps
+
+
+def test_an_add_costs_the_same_however_many_items_have_its_title(tmp_path: Path) -> None:
+    few, many = steps_of_an_add(tmp_path / "few", 10), steps_of_an_add(tmp_path / "many", 10_000)
+    assert many <= 1.1 * few, f"{few} steps with 10 items of that title, {many} with 10,000"
+    without = steps_of_an_add(tmp_path / "without", 10_000, forget=True)
+    assert without < 10 * few, f"{few} steps with the hint, {without} without"
+
+
+def test_the_ids_with_a_prefix_are_found_through_the_index(tmp_path: Path) -> None:
+    store = board(tmp_path, 200)
+    (step,) = plan(store.engine.connection(), STATEMENTS["ids"])
+    assert step == "SEARCH items USING COVERING INDEX sqlite_autoindex_items_1 (id>? AND id<?)"
+    store.close()
 
 
 def test_a_statement_is_prepared_once(tmp_path: Path) -> None:

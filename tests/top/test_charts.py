@@ -21,7 +21,8 @@ def test_the_timeline_and_the_metrics_are_drawn(board: Board, size: tuple[int, i
         await shown.shows("Timeline of the last 4 hours", "coder s-1", "fixer s-2", "now", "▶ 1 live", "✗ 1 failed")
         assert "Needs you" not in shown.text
         await shown.press("g", "m")
-        await shown.shows("Metrics of the last 4 hours", "items", "in progress", "▁")
+        await shown.shows("Metrics of the last 4 hours", "items", "in progress", "▁", "in all", ", most ")
+        assert "…" not in shown.text, "every bar and every figure has room"
         assert "Timeline" not in shown.text
         # No list is shown, so no key acts on an item.
         await shown.press("c", "x", "F")
@@ -32,6 +33,18 @@ def test_the_timeline_and_the_metrics_are_drawn(board: Board, size: tuple[int, i
         assert all(len(line) == size[0] for line in shown.lines)
 
     drive(board, person, size)
+
+
+def test_a_screen_that_becomes_narrow_shows_the_latest_figures(board: Board) -> None:
+    async def person(shown: Terminal) -> None:
+        await shown.press("g", "m")
+        await shown.shows("1, most 1", "in all")
+        await shown.pilot.resize_terminal(*SMALL)
+        await shown.until(lambda: len(shown.lines[0]) == SMALL[0])
+        await shown.shows("█  1, most 1", "in all")
+        assert "…" not in shown.text
+
+    drive(board, person, WIDE)
 
 
 def test_a_chart_is_read_in_a_thread_and_at_most_every_ten_seconds(

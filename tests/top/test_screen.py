@@ -48,14 +48,27 @@ def test_more_columns_have_the_queue_and_then_the_item(board: Board) -> None:
     drive(board, middle, MIDDLE)
 
 
+def test_the_cursor_begins_in_a_list_that_has_rows(harness: SqliteHarness) -> None:
+    board = harness.board()
+    board.add("Login fails", id="fix-login")
+    board.claim("fix-login", session=board.start_session("coder").id)
+
+    async def person(shown: Terminal) -> None:
+        await shown.shows("Nothing needs you", "held by")
+        assert shown.app.current is shown.app.flight
+
+    drive(board, person, WIDE)
+
+
 def test_a_person_moves_opens_and_goes_back(board: Board) -> None:
     async def person(shown: Terminal) -> None:
         await shown.press("g", "q")
         await shown.until(lambda: shown.app.item == "fix-login")
         await shown.press("j", "down", "k")
         assert shown.app.item == shown.app.queue.keys[1]
-        await shown.press("end")
-        assert shown.app.item == shown.app.queue.keys[-1]
+        for key, at in {"end": -1, "up": -2, "pageup": 0, "pagedown": -1}.items():
+            await shown.press(key)
+            assert shown.app.item == shown.app.queue.keys[at], key
         await shown.press("home", "enter")
         await shown.shows("Login fails on Safari", "held by", "token 1", "latest events", "Esc back")
         assert "Queue" not in shown.text
@@ -64,7 +77,7 @@ def test_a_person_moves_opens_and_goes_back(board: Board) -> None:
         await shown.press("g", "n", "tab", "tab", "shift+tab")
         assert shown.app.current is shown.app.flight
         await shown.press("?")
-        await shown.asks("force-release", "retry, park or unpark, cancel")
+        await shown.asks("force-release", "retry or reopen, park or unpark, cancel")
         await shown.press("escape")
         await shown.until(lambda: not shown.question)
         await shown.press("q")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dibs.board import Board, connect
+from dibs.cli.progress import Progress
 from dibs.errors import StoreUnusable
 from dibs.maintenance.copying import Tally, copy
 
@@ -64,5 +65,5 @@ def test_a_store_that_does_not_keep_what_it_is_given_is_found_out(
     load = Board.load
     monkeypatch.setattr(Board, "load", lambda self, records: load(self, mistake(records)))
     with pytest.raises(StoreUnusable, match="do not use it") as refused:
-        copy(str(tmp_path / "a.db"), str(tmp_path / "b.db"), on_read=lambda: None, on_checked=lambda: None)
+        copy(str(tmp_path / "a.db"), str(tmp_path / "b.db"), progress=Progress(""), total=lambda _: None)
     assert refused.value.facts["kinds"] == [kind]

@@ -52,3 +52,5 @@ def test_a_store_has_every_verb_of_the_contract(store: type) -> None:
 
 def test_what_the_client_of_a_server_does_not_write_out_comes_from_the_table() -> None:
     assert Contract.__abstractmethods__ - set(dir(WrittenVerbs)) <= BY_NAME.keys()
+    answered_here = [name for name in BY_NAME if getattr(HttpStore, name) is getattr(Contract, name, None)]
+    assert answered_here == [], "what the contract says for stores without a server hides the verb"

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from dibs.board import connect
+from tests.e2e.conftest import until
 from tests.kit import postgres
 from tests.kit.soak import in_a_soak
 from tests.server.killable import serving
+from tests.server.process import serving as server_process
 from tests.webhooks.receiver import receiving
 
 
@@ -57,3 +59,19 @@ def test_of_a_server_and_a_deliverer_one_sends_each_message(store: str, tmp_path
             receiver.await_messages(6)
     items = [(message.event["kind"], message.event["item"]) for message in receiver.messages]
     assert items == [*(("claimable", f"item-{number}") for number in range(5)), ("parked", "item-0")]
+
+
+def test_tests_and_dead_letters_are_sent_through_the_server(tmp_path: Path) -> None:
+    with server_process(tmp_path, "--quiet") as server, receiving() as receiver:
+        receiver.answer = lambda _: (500, {}, b"not yet")
+        added = server.dibs("webhook", "add", receiver.url, "--kind", "claimable", "--allow-private", "--give-up", "1s")
+        id = added.stdout.split()[2]
+        server.dibs("add", "One", "--id", "one")
+        tested = server.dibs("webhook", "test", id)
+        assert (tested.returncode, tested.stdout) == (75, "failed: 500 Internal Server Error: not yet\n")
+        until(lambda: " one " in server.dibs("webhook", "dead", id).stdout)
+        receiver.answer = lambda _: (204, {}, b"")
+        retried = server.dibs("webhook", "retry", id)
+        assert (retried.returncode, retried.stdout.split()[0]) == (0, "delivered"), retried.stderr
+        assert receiver.messages[-1].event["item"] == "one"
+        assert server.dibs("webhook", "dead", id).stdout == ""

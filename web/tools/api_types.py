@@ -49,7 +49,8 @@ def _type(schema: Schema, names: list[str]) -> str:
     return PLAIN.get(schema.get("type", ""), "unknown")
 
 
-def _document() -> Schema:
+def document() -> Schema:
+    """The OpenAPI document of a server."""
     from dibs.board import connect, make
     from dibs.config import ServerSettings
     from dibs.server import app
@@ -60,10 +61,10 @@ def _document() -> Schema:
         make(path, folder=folder)
         board = connect(path)
         made: Any = app.make(Service(board.store, board.settings), ServerSettings(), 0, None)
-        document: Schema = made._app.openapi()
+        described: Schema = made._app.openapi()
         board.close()
-    return document
+    return described
 
 
 if __name__ == "__main__":
-    TARGET.write_text(generated(_document()), encoding="utf-8")
+    TARGET.write_text(generated(document()), encoding="utf-8")

@@ -12,8 +12,8 @@ from dibs import config
 from dibs.board.manage import ManageVerbs
 from dibs.board.read import ReadVerbs
 from dibs.board.work import WorkVerbs
-from dibs.errors import Invalid
-from dibs.store.open import exists, is_remote, migrate_store, open_store
+from dibs.errors import Invalid, ItemAlreadyClaimed
+from dibs.store.open import exists, is_remote, migrate_store, open_store, remove_store
 from dibs.store.open import make_hub as make_store_hub
 
 TYPE_CHECKING = False
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from dibs.sdk.async_session import AsyncSession
     from dibs.sdk.session import LiveSession
+
+
+#: How many items a refusal names.
+NAMED_MAX = 5
 
 
 class Board(ManageVerbs, WorkVerbs, ReadVerbs):
@@ -88,6 +92,32 @@ def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
     return migrate_store(url or default_url(folder), config.load(folder)[0])
 
 
+def remove(url: str, *, folder: str = ".", force: bool = False) -> list[str]:
+    """Remove the board at `url` with everything in it; return what was removed. Refused while an item of it is claimed,
+    unless `force` is given."""
+
+    def check() -> None:
+        if not force:
+            require_unclaimed(url, folder=folder)
+
+    return remove_store(url, config.load(folder)[0], check)
+
+
+def require_unclaimed(url: str, *, folder: str = ".") -> None:
+    """Raise if a session holds an item of the board."""
+    board = connect(url, folder=folder, seeded=False)
+    try:
+        held = [holding.item.id for holding in board.who() if holding.claim is not None]
+    finally:
+        board.close()
+    if held:
+        named = ", ".join(held[:NAMED_MAX]) + (", ..." if len(held) > NAMED_MAX else "")
+        raise ItemAlreadyClaimed(
+            f"the board has live claims, of {named}; end them first (see dibs who), or add --force",
+            items=held[:NAMED_MAX],
+        )
+
+
 def make_hub(path: str) -> bool:
     """Create a bare repository for clones of a vault unless it exists; return whether it is new."""
     return make_store_hub(path)
@@ -111,5 +141,6 @@ def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
             if name not in known:
                 try:
                     board.set_agent(name, **fields)
-                except TypeError as error:
-                    raise Invalid(f"{config.FILE_NAME}: [agents.{name}]: {error}", field=name) from error
+                except Invalid as error:
+                    error.message = f"{config.FILE_NAME}: [agents.{name}]: {error.message}"
+                    raise

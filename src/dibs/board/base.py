@@ -183,14 +183,6 @@ def request(request_id: str, actor: str, verb: str, *parameters: Any) -> Request
     return Request(actor=actor, id=check.name(request_id, "request_id"), fingerprint=fingerprint)
 
 
-def id_tail(actor: str, request_id: str, number: int) -> str:
-    """The last part of an id that a request generates, the same for each repetition."""
-    import hashlib
-
-    seed = f"{actor} {request_id} {number}"
-    return hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
 def _is_caused_by_a_claim(refusal: DibsError) -> bool:
     """`Invalid` is caused by a claim only if it names the holder: some fields of a claimed item cannot change."""
     return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)

@@ -64,6 +64,7 @@ BULK: dict[str, dict[str, bool]] = {
     "unpark": {"reason": False},
     "cancel": {"reason": False},
     "retry": {"reason": False},
+    "reopen": {"reason": False},
     "approve": {"comment": False, "done": False},
     "send_back": {"comment": True},
     "reject": {"reason": True},

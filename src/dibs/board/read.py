@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from dibs.model import Activity, Event, Holding, Prune, Run, Stats, Synced
+    from dibs.model import Activity, Event, Holding, Item, Prune, Run, Stats, Synced
     from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.store.contract import Page
 
@@ -20,6 +20,24 @@ PRUNE_BATCH = 200
 
 
 class ReadVerbs(BoardBase):
+    def ids(self, prefix: str, *, limit: int = 20) -> tuple[str, ...]:
+        """The first `limit` ids that begin with `prefix`."""
+        return self._call(self.store.ids, prefix=prefix and check.item_id(prefix, "prefix"), limit=limit)
+
+    def preview(
+        self,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Iterable[str] = (),
+        projects: Iterable[str] = (),
+        labels: Iterable[str] = (),
+        n: int = 1,
+    ) -> tuple[Item, ...]:
+        """The items that `next` would give to this session, or to a new one of this agent; nothing is written."""
+        filters: dict[str, Any] = {"types": types, "projects": projects, "labels": labels, "n": n}
+        return self._call(self.store.preview, session=session, agent=agent, **filters)
+
     def events(
         self,
         *,
@@ -154,17 +172,20 @@ class ReadVerbs(BoardBase):
         of sessions in other clones that were silent for too long."""
         return self.store.sync(expire=expire)
 
-    def prune(self, *, older_than_seconds: float, limit: int | None = None) -> Prune:
+    def prune(self, *, older_than_seconds: float, limit: int | None = None, dry_run: bool = False) -> Prune:
         """Delete items that ended at least `older_than_seconds` ago, in short batches, so that other callers do not
-        wait long; with a limit, only one batch."""
+        wait long; with a limit, only one batch. With `dry_run`, only count them."""
         seconds = check.number(older_than_seconds, "older_than_seconds", low=0, high=1e10)
+        if check.flag(dry_run, "dry_run"):
+            return self.store.prune(older_than_seconds=seconds, limit=None, dry_run=True)
         if limit is not None:
             return self.store.prune(older_than_seconds=seconds, limit=check.limit(limit))
         items = events = 0
         while True:
             batch = self.store.prune(older_than_seconds=seconds, limit=PRUNE_BATCH)
             items, events = items + batch.items, events + batch.events
-            if batch.items < PRUNE_BATCH:
+            # Not at the first short batch: an item that is not done goes after those that depend on it.
+            if not batch.items:
                 return batch.replace(items=items, events=events)
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs import check
-from dibs.board.base import id_tail, request
+from dibs.board.base import request
 from dibs.errors import Invalid
 
 TYPE_CHECKING = False
@@ -27,9 +27,8 @@ def checked(
         raise Invalid("a subject is needed, such as a URL or github:owner/repository#12", field="subject")
     session, ttl_seconds = check.session_id(session), check.ttl_seconds(ttl_seconds)
     content = {**fields, "title": key if title is None else title, "subject": key}
-    # A repeated request generates the same id, so that it is the same request also behind a server.
-    new = check.new_item(content, None if request_id is None else id_tail(session, request_id, 1))
-    asked = {"new": new, "session": session, "agent": check.parameter("agent", agent), "ttl_seconds": ttl_seconds}
+    new, agent = check.new_item(content), check.parameter("agent", agent)
+    asked: dict[str, Any] = {"new": new, "session": session, "agent": agent, "ttl_seconds": ttl_seconds}
     if request_id is not None:
         asked["request"] = request(request_id, session, "claim_subject", content, ttl_seconds)
     return asked

@@ -138,19 +138,23 @@ class WorkVerbs(BoardBase):
         agent: str | None = None,
         types: Iterable[str] = (),
         projects: Iterable[str] = (),
+        labels: Iterable[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
         wait_seconds: float = 0,
         done: Mapping[str, int] | None = None,
         request_id: str | None = None,
     ) -> tuple[Grant, ...]:
-        """Claim the best items for this session. With `wait_seconds`, block until there is one or the time is up.
+        """Claim the best items for this session that have all of `labels`. With `wait_seconds`, block until there is
+        one or the time is up.
 
         `done` maps items that the session has finished to their tokens: all of them or none end as done in the same
         transaction, before the search.
         """
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         parameters: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
+        if wanted := check.names(labels, "labels"):
+            parameters["labels"] = wanted  # not sent otherwise: a server of an older version does not know it
         finished = check.finished({} if done is None else done)
         checked = self._checked(
             self.store.next,

@@ -91,23 +91,39 @@ def _sweep_lines(cli: Cli, swept: Sweep) -> list[str]:
 
 def doctor(cli: Cli) -> int:
     """Exit 1 if anything is wrong. What is merely overdue is shown and is not an error."""
+    from dibs.cli.progress import Progress, records_of
     from dibs.maintenance.doctor import examine
 
     wrong = 0
     findings = []
-    for finding in examine(cli.board):
-        wrong += not finding.late
-        if cli.json:
-            findings.append(finding)
-        else:
+    with Progress("checked", records_of(cli.board), is_estimate=True) as progress:
+        for finding in examine(cli.board, on_record=progress.advance):
+            wrong += not finding.late
+            if cli.json:
+                findings.append(finding)
+                continue
             mark = cli.paint("·", "yellow") if finding.late else cli.paint("✗", "red")
+            progress.clear()
             cli.print(f"{mark} {clean(finding.what)}", cli.paint(f"  what to do: {finding.advice}", "dim"))
     sound = f"{cli.paint('✓', 'green')} the board is sound"
     cli.reply({"sound": not wrong, "findings": findings}, number_of(wrong, "finding") if wrong else sound)
     return FINDINGS if wrong else 0
 
 
-def config(cli: Cli) -> None:
+def config_options(parser: Parser) -> None:
+    parser.option("--check", help="check dibs.toml, and exit 1 if anything in it is wrong")
+
+
+def config(cli: Cli) -> int:
+    if cli.args.check:
+        from dibs.cli import config_check
+
+        return config_check.show(cli)
+    _show_settings(cli)
+    return 0
+
+
+def _show_settings(cli: Cli) -> None:
     settings = [_store(cli), *_environment(), *_file_settings()]
     if cli.json:
         return cli.print_json({"settings": settings})

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 
 from dibs import check, location
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError, parse_json_object
+from dibs.cli.progress import Progress, records_of
 from dibs.cli.render import clean, now_ms, number_of
 from dibs.errors import DibsError, Invalid
-from dibs.model import ENDED
 from dibs.system import durable
 from dibs.text import times
 
@@ -25,29 +26,53 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, BinaryIO, TextIO
 
-#: How many records pass between two updates of the progress line.
-PROGRESS_RECORDS = 1000
+    from dibs.model import Prune
+
+#: How many items one transaction deletes.
+PRUNE_BATCH = 200
 #: The kinds of records that `copy` counts.
 COUNTED = ("item", "run", "event", "agent", "session", "claim", "ticket")
 
 
 def prune_options(parser: Parser) -> None:
     parser.duration("--older-than", "older_than_seconds", "delete items that ended longer ago: 30d", required=True)
+    parser.option("--dry-run", help="count what would be deleted, and delete nothing")
     parser.yes()
 
 
 def prune(cli: Cli) -> int:
     args = cli.args
-    age = times.span(args.older_than)
-    if not _confirmed(
-        cli, lambda: f"delete {_count_ended(cli, args.older_than)} that ended over {age} ago, with their history"
-    ):
+    if args.dry_run:
+        found = cli.board.prune(older_than_seconds=args.older_than, dry_run=True)
+        cli.reply(found, f"would delete {_deleted(found, args.older_than)}", "  to delete them: leave out --dry-run")
+        return 0
+    if not _confirmed(cli, lambda: f"delete {_count_ended(cli, args.older_than)}, with their history"):
         return identity.NOT_CONFIRMED
-    pruned = cli.board.prune(older_than_seconds=args.older_than)
-    deleted = f"{number_of(pruned.items, 'item')} that ended over {age} ago, {number_of(pruned.events, 'event')}"
-    cli.reply(pruned, f"{cli.paint('deleted', 'green')} {deleted}")
+    pruned = _prune(cli, args.older_than)
+    cli.reply(pruned, f"{cli.paint('deleted', 'green')} {_deleted(pruned, args.older_than)}")
     _note_kept(cli, args.older_than, pruned.event_floor)
     return 0
+
+
+def _prune(cli: Cli, older_than_seconds: float) -> Prune:
+    """Delete in batches, so that the progress is seen."""
+    total = None
+    if sys.stderr.isatty():
+        total = cli.board.prune(older_than_seconds=older_than_seconds, dry_run=True).items
+    events = 0
+    with Progress("deleted", total, unit="item") as progress:
+        while True:
+            batch = cli.board.prune(older_than_seconds=older_than_seconds, limit=PRUNE_BATCH)
+            progress.advance(batch.items)
+            progress.draw()
+            events += batch.events
+            if batch.items < PRUNE_BATCH:
+                return batch.replace(items=progress.count, events=events)
+
+
+def _deleted(pruned: Prune, older_than_seconds: float) -> str:
+    items = f"{number_of(pruned.items, 'item')} that ended over {times.span(older_than_seconds)} ago"
+    return f"{items}, {number_of(pruned.events, 'event')}"
 
 
 def _note_kept(cli: Cli, older_than_seconds: float, event_floor: int) -> None:
@@ -61,10 +86,7 @@ def _note_kept(cli: Cli, older_than_seconds: float, event_floor: int) -> None:
 
 
 def _count_ended(cli: Cli, older_than_seconds: float) -> str:
-    """An upper bound of the items that a prune deletes: those that others depend on stay."""
-    ended = cli.board.list(statuses=ENDED, limit=check.LIST_MAX)
-    before = now_ms() - older_than_seconds * 1000
-    return f"up to {number_of(sum(item.updated_at < before for item in ended), 'item')}"
+    return _deleted(cli.board.prune(older_than_seconds=older_than_seconds, dry_run=True), older_than_seconds)
 
 
 def backup_options(parser: Parser) -> None:
@@ -73,7 +95,8 @@ def backup_options(parser: Parser) -> None:
 
 def backup(cli: Cli) -> None:
     path = _backup_file(cli)
-    cli.board.backup(path)
+    with Progress(f"backing up to {clean(cli.args.file)}"):
+        cli.board.backup(path)
     size = os.path.getsize(path)
     megabytes = cli.paint(f"{size / 1e6:.1f} MB", "dim")
     cli.reply({"backup": path, "bytes": size}, f"{cli.paint('backed up', 'green')} to {clean(path)}  {megabytes}")
@@ -89,7 +112,8 @@ def restore(cli: Cli) -> int:
     path = _backup_file(cli)
     if not _confirmed(cli, lambda: f"replace this board with {path}, losing every later change"):
         return identity.NOT_CONFIRMED
-    count = cli.board.restore(path)
+    with Progress(f"restoring {clean(cli.args.file)}"):
+        count = cli.board.restore(path)
     cli.reply(
         {"restored": path, "items": count},
         f"{cli.paint('restored', 'green')} from {clean(path)}  {number_of(count, 'open item')}",
@@ -125,11 +149,11 @@ def export(cli: Cli) -> None:
         raise UsageError(f"unknown kind of file {kind!r}; choose export or beads", field="to")
     records = _records(cli) if kind == "export" else _issues(cli)
     if path is None or path == "-":
-        _write(records, sys.stdout)
+        _write(cli, records, sys.stdout)
         return None
     try:
         with durable.NewFile(path) as temporary, open(temporary, "w", encoding="ascii") as file:
-            count = _write(records, file)
+            count = _write(cli, records, file)
     except FileExistsError:
         raise Invalid(f"{path} exists already; an export never overwrites a file", field="file") from None
     what = number_of(count, "record" if kind == "export" else "issue")
@@ -152,12 +176,13 @@ def _issues(cli: Cli) -> Iterator[dict[str, Any]]:
         yield beads_file.issue(item, ids, holders.get(item.id))
 
 
-def _write(records: Iterator[dict[str, Any]], out: TextIO) -> int:
-    progress = Progress("exported")
-    for record in records:
-        out.write(json.dumps(record) + "\n")
-        progress.advance()
-    progress.erase()
+def _write(cli: Cli, records: Iterator[dict[str, Any]], out: TextIO) -> int:
+    # On a terminal that gets the records themselves, a line of progress would be among them.
+    total = None if out.isatty() else records_of(cli.board)
+    with Progress("exported", total, is_estimate=True) as progress:
+        for record in records:
+            out.write(json.dumps(record) + "\n")
+            progress.advance()
     return progress.count
 
 
@@ -194,26 +219,31 @@ def import_(cli: Cli) -> None:
 
 def _import_records(cli: Cli, file: BinaryIO) -> int:
     """Import every record or none; a refusal names its line."""
-    progress = Progress("read")
     number = 0
+    progress = Progress("imported", _size(file), unit="byte")
 
     def records() -> Iterator[tuple[str, dict[str, Any]]]:
         nonlocal number
         for line in file:
             number += 1
+            progress.advance(len(line))
             if line.strip():
-                progress.advance()
                 yield _parse_record(line)
 
     try:
-        return cli.board.load(records())
+        with progress:
+            return cli.board.load(records())
     except (DibsError, LookupError, TypeError, ValueError) as error:
         if not number:
             raise
         message = error.message if isinstance(error, DibsError) else f"the record is incomplete: {error!r}"
         raise Invalid(f"line {number}: {message}; nothing was imported", field="file", line=number) from error
-    finally:
-        progress.erase()
+
+
+def _size(file: BinaryIO) -> int | None:
+    """The bytes of a file; None for a pipe."""
+    status = os.fstat(file.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _parse_record(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -222,26 +252,6 @@ def _parse_record(line: bytes) -> tuple[str, dict[str, Any]]:
     if not isinstance(kind, str) or not isinstance(value, dict):
         raise Invalid('a record is {"record": KIND, "value": {...}}', field="file")
     return kind, value
-
-
-class Progress:
-    """A count of records, shown on stderr if that is a terminal."""
-
-    def __init__(self, what: str) -> None:
-        self.count = 0
-        self._what = what
-        self._is_shown = sys.stderr.isatty()
-
-    def advance(self) -> None:
-        self.count += 1
-        if self._is_shown and self.count % PROGRESS_RECORDS == 0:
-            sys.stderr.write(f"\r{number_of(self.count, 'record')} {self._what}")
-            sys.stderr.flush()
-
-    def erase(self) -> None:
-        if self._is_shown and self.count >= PROGRESS_RECORDS:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 def copy_options(parser: Parser) -> None:
@@ -256,17 +266,14 @@ def copy(cli: Cli) -> None:
     if cli.args.store or not source or not target:
         raise UsageError("copy takes FROM and TO, and no --store", field="arguments")
     source = location.find(source) if os.path.isdir(source) else source
-    copied, checked = Progress("copied"), Progress("checked")
-    try:
-        counts = copying.copy(source, target, on_read=copied.advance, on_checked=checked.advance)
-    finally:
-        copied.erase()
-        checked.erase()
+    with Progress("copied", is_estimate=True) as progress:
+        counts = copying.copy(source, target, progress=progress, total=records_of)
     shown = {"from": location.printable(source), "to": location.printable(target)}
     total = ", ".join(number_of(counts[kind], kind) for kind in COUNTED if kind in counts)
+    records = sum(counts.values())
     cli.reply(
-        {**shown, "records": copied.count, "copied": counts},
-        f"{cli.paint('copied', 'green')} {number_of(copied.count, 'record')} to {clean(shown['to'])}, and verified",
+        {**shown, "records": records, "copied": counts},
+        f"{cli.paint('copied', 'green')} {number_of(records, 'record')} to {clean(shown['to'])}, and verified",
         *([f"  {total}"] if total else []),
         cli.paint(f"  {clean(shown['from'])} is unchanged: from now on, use only one of the two boards", "dim"),
         cli.paint("  to use the copy, set DIBS_STORE for every agent", "dim"),

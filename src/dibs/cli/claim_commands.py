@@ -34,6 +34,7 @@ def claim_options(parser: Parser) -> None:
     parser.ttl()
     parser.duration("--wait", "wait_seconds", "if the item is taken, queue for it this long")
     parser.option("--soft", help="announce the work without excluding others")
+    parser.quiet()
     parser.request_id()
     parser.identity()
     parser.option("--title", metavar="TEXT", help="with --subject: the title, if the item is added")
@@ -76,7 +77,7 @@ def claim(cli: Cli) -> None:
         grant = call()
     if args.item is None and (before := grant.claim.token - 1):
         identity.knows_end(cli, grant.item.id, before)  # that of a command which names the item is known without this
-    return cli.print_json(grant) if cli.json else _print_grant(cli, grant)
+    return _print_grants(cli, (grant,), grant)
 
 
 def hand_options(parser: Parser) -> None:
@@ -116,15 +117,22 @@ def hand(cli: Cli) -> None:
 
 def next_options(parser: Parser) -> None:
     parser.types_and_projects()
+    parser.labels()
     parser.number("-n", "--number", default=1, help="claim up to N items (default: 1)")
     parser.ttl()
     parser.duration("--wait", "wait_seconds", "if nothing is ready, wait this long")
+    parser.option("--dry-run", help="show what would be claimed, and claim nothing")
+    parser.quiet()
     parser.request_id()
     parser.identity()
 
 
 def next(cli: Cli) -> int:
     args = cli.args
+    if args.dry_run:
+        from dibs.cli import next_preview
+
+        return next_preview.show(cli)
     grants = identity.with_session(
         cli,
         lambda session: cli.board.next(
@@ -136,15 +144,13 @@ def next(cli: Cli) -> int:
             ttl_seconds=args.ttl,
             wait_seconds=args.wait or 0,
             request_id=args.request_id,
+            **({"labels": args.label} if args.label else {}),
         ),
     )
-    if cli.json:
-        cli.print_json({"claims": grants})
-    elif not grants:
-        cli.notice("nothing became claimable in time" if args.wait else "nothing to claim right now")
+    if cli.json or grants:
+        _print_grants(cli, grants, {"claims": grants})
     else:
-        for grant in grants:
-            _print_grant(cli, grant)
+        cli.notice("nothing became claimable in time" if args.wait else "nothing to claim right now")
     return 0 if grants else NOTHING
 
 
@@ -342,10 +348,17 @@ def with_recovery(cli: Cli, verb: Callable[[str, bool], Reply], token_of: Callab
     return identity.with_known_session(cli, call)
 
 
-def _print_grant(cli: Cli, grant: Grant) -> None:
+def _print_grants(cli: Cli, grants: tuple[Grant, ...], answer: object) -> None:
+    """The claims: only the ids with `--quiet`, the answer with `--json`, else lines for people."""
+    if cli.args.quiet:
+        return cli.print(*(grant.item.id for grant in grants))
+    if cli.json:
+        return cli.print_json(answer)
     from dibs.cli import claim_lines
 
-    cli.print(*claim_lines.grant(grant, cli.paint), *claim_lines.decision(cli.board, grant, cli.paint))
+    for grant in grants:
+        cli.print(*claim_lines.grant(grant, cli.paint), *claim_lines.decision(cli.board, grant, cli.paint))
+    return None
 
 
 def _soft_claim(cli: Cli) -> None:

@@ -45,13 +45,14 @@ COMMANDS = {
     "worktree list": _command("work", "worktree", "list the git worktrees that dibs made"),
     "worktree clean": _command("work", "worktree", "remove worktrees that nobody uses and that have no changes"),
     "add": _command("board", "items", "add an item, or a file of items"),
-    "list": _command("board", "items", "list items"),
+    "list": _command("board", "listing", "list items"),
     "show": _command("board", "show", "show one item in full"),
     "edit": _command("board", "edit", "change an item's fields"),
     "park": _command("board", "edit", "park an item, so that next skips it"),
     "unpark": _command("board", "edit", "make a parked item claimable again"),
     "cancel": _command("board", "edit", "cancel an item"),
     "retry": _command("board", "edit", "make a failed item claimable again"),
+    "reopen": _command("board", "edit", "return a done, cancelled or rejected item to the board"),
     "force-release": _command("board", "edit", "end the claim of another session"),
     "approve": _command("approval", "review", "approve an item or its draft"),
     "send-back": _command("approval", "review", "ask for another draft"),
@@ -112,8 +113,9 @@ COMMANDS = {
     "import": _command("admin", "archive", "load an export into an empty board, or add tasks"),
     "mirror": _command("admin", "tasks", "keep a tasks file up to date with the board"),
     "copy": _command("admin", "archive", "copy a board to another store and verify the copy"),
+    "remove-board": _command("admin", "removal", "remove the board and the files that dibs made for it"),
     "demo": _command("admin", "demo", "watch a fleet work on a temporary board"),
-    "completion": _command("admin", "help", "print completions for a shell"),
+    "completion": _command("admin", "completion", "print completions for a shell"),
 }
 
 #: Lines that help shows for each command; each can be typed as it is.
@@ -156,6 +158,7 @@ EXAMPLES = {
     "unpark": ("dibs unpark fix-login",),
     "cancel": ("dibs cancel fix-login --reason duplicate",),
     "retry": ("dibs retry fix-login",),
+    "reopen": ('dibs reopen fix-login --reason "it fails on Windows"',),
     "force-release": ('dibs force-release fix-login --reason "its machine is gone"',),
     "approve": ("dibs approve fix-login --revision 1", 'dibs approve fix-login --done --comment "sent as it is"'),
     "send-back": ('dibs send-back fix-login --comment "shorter, please"',),
@@ -227,6 +230,7 @@ EXAMPLES = {
     ),
     "mirror": ("dibs mirror tasks.json --once",),
     "copy": ("dibs copy . copy.db",),
+    "remove-board": ("dibs remove-board --yes",),
     "demo": ("dibs demo", "dibs demo --open --agents 50 --for 10m", "dibs demo --record demo.svg"),
     "completion": ("dibs completion bash",),
 }

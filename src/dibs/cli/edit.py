@@ -24,6 +24,10 @@ def edit_options(parser: Parser) -> None:
     parser.item()
     parser.option("--title", metavar="TEXT", help="the work to do, in one line")
     parser.item_fields()
+    parser.names("--add-label", metavar="L", help="add a label to the others")
+    parser.names("--remove-label", metavar="L", help="remove one label")
+    parser.names("--add-needs", metavar="ID", help="add an item that must be done first")
+    parser.names("--remove-needs", metavar="ID", help="remove one dependency")
     parser.option("--add-resource", metavar="R", help="add a resource to the others; repeatable", repeated=True)
     parser.option("--no-needs", help="remove all dependencies")
     parser.option("--no-resources", help="remove all resources")
@@ -49,11 +53,17 @@ def edit(cli: Cli) -> None:
             raise UsageError(f"{options} contradict each other; give only one of them", field=field)
         if cleared:
             changes[field] = []
-    if args.add_resource and "resources" in changes:
-        raise UsageError("--add-resource adds to the resources; give no new list of them", field="resources")
+    for option, field, given in (
+        ("--add-resource", "resources", args.add_resource),
+        ("--add-label and --remove-label", "labels", args.add_label or args.remove_label),
+        ("--add-needs and --remove-needs", "depends_on", args.add_needs or args.remove_needs),
+    ):
+        if given and field in changes:
+            raise UsageError(f"{option} change the list that is there; give no new list", field=field)
     edited = cli.board.edit(
         args.item,
         add_resources=args.add_resource,
+        **_list_changes(cli),
         **_holder(cli),
         revision=args.revision,
         request_id=args.request_id,
@@ -67,6 +77,14 @@ def edit(cli: Cli) -> None:
     line = f"{cli.paint('edited', 'green')} {cli.paint(edited.id, 'bold')}  {clean(edited.title)}"
     more = [*_side_effects(edited), *stuck(edited, edited.blockers, cli.paint)]
     return cli.print(f"{line}  {cli.paint(attributes(edited), 'dim')}{moved}", *(f"  {one}" for one in more))
+
+
+def _list_changes(cli: Cli) -> dict[str, Any]:
+    """What to add to labels and dependencies and what to remove, as far as it was given."""
+    args = cli.args
+    changes = {"add_labels": args.add_label, "remove_labels": args.remove_label}
+    changes |= {"add_needs": args.add_needs, "remove_needs": args.remove_needs}
+    return {name: given for name, given in changes.items() if given}
 
 
 def _holder(cli: Cli) -> dict[str, Any]:
@@ -100,7 +118,7 @@ def _change_options(parser: Parser) -> None:
     parser.actor()
 
 
-park_options = unpark_options = cancel_options = retry_options = _change_options
+park_options = unpark_options = cancel_options = retry_options = reopen_options = _change_options
 
 
 def park(cli: Cli) -> None:
@@ -120,6 +138,11 @@ def cancel(cli: Cli) -> None:
 def retry(cli: Cli) -> None:
     item = _call(cli, cli.board.retry)
     _print(cli, "to be retried", item, new_status(item, cli.paint))
+
+
+def reopen(cli: Cli) -> None:
+    item = _call(cli, cli.board.reopen)
+    _print(cli, "reopened", item, new_status(item, cli.paint))
 
 
 def _call(cli: Cli, verb: Callable[..., Item]) -> Item:

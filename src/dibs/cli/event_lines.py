@@ -21,6 +21,7 @@ KINDS = {
     "offered": "cyan",
     "offer_lapsed": "yellow",
     "unblocked": "green",
+    "blocked": "yellow",
     "due": "green",
     "claimed": "cyan",
     "progress": "",
@@ -40,6 +41,7 @@ KINDS = {
     "unparked": "green",
     "cancelled": "magenta",
     "retried": "green",
+    "reopened": "green",
     "restored": "magenta",
     "found": "magenta",
     "annotated": "",
@@ -50,7 +52,8 @@ FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
 #: The usual status of an item after an event of this kind; only another status is shown.
 EXPECTED = dict.fromkeys(("released", "forgotten", "expired", "owner_died", "force_released", "sent_back"), READY)
-EXPECTED |= dict.fromkeys(("handed", "approved", "unblocked", "due", "unparked", "retried", "restored"), READY)
+EXPECTED |= dict.fromkeys(("handed", "approved", "unblocked", "due", "unparked", "retried", "reopened"), READY)
+EXPECTED |= {"restored": READY, "blocked": BLOCKED}
 #: An item found in a vault can have any status, so its status is always shown.
 EXPECTED |= {"failed": FAILED, "found": ""}
 
@@ -81,7 +84,7 @@ def feed_lines(events: Sequence[Event], paint: Paint, columns: int | None, *, fo
         ["dim", "dim", "dim" if event.kind == "claimable" else "bold", KINDS.get(event.kind, ""), *_colours(event)]
         for event in events
     ]
-    return table(rows, styles=styles, shrink=(5, 2), right=(0,), columns=columns, paint=paint)
+    return table(rows, styles=styles, shrink=(5, 4), right=(0,), keep=(2,), columns=columns, paint=paint)
 
 
 def details(event: Event) -> tuple[str, str]:

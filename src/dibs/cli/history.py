@@ -150,7 +150,8 @@ def runs(cli: Cli) -> None:
     styles = [
         ["bold", "dim", agent_colour(run.agent), OUTCOME_COLOURS.get(run.outcome or "", ""), "", "dim"] for run in found
     ]
-    return cli.print(*cli.table(list(map(_run_row, found)), header=header, styles=styles, shrink=(6, 0), right=(1, 4)))
+    rows = list(map(_run_row, found))
+    return cli.print(*cli.table(rows, header=header, styles=styles, shrink=(6, 2), right=(1, 4), keep=(0,)))
 
 
 def _run_row(run: Run) -> list[str]:

@@ -62,7 +62,9 @@ MARKERS = {
 
 #: The shell line that starts a session.
 START_LINE = "export DIBS_SESSION=$(dibs session start --agent %s)"
-NO_SESSION = f"no session is known here; start one with: {START_LINE % 'NAME'}"
+#: What a program writes that keeps no environment between its commands.
+STATELESS = "or add to every command: --session ID --agent %s"
+NO_SESSION = f"no session is known here; start one with: {START_LINE % 'NAME'}; {STATELESS % 'NAME'}"
 #: The exit code after a question was answered with no.
 NOT_CONFIRMED = 1
 
@@ -328,7 +330,8 @@ def _client_session(clients: list[str], environment: Mapping[str, str], agent: s
 def _advice(agent: str | None, problem: str) -> str:
     """The problem, and the line that starts a session; for an invalid agent name, why the name is invalid."""
     try:
-        return f"{problem}; start one with: {START_LINE % check.agent_name(agent)}"
+        name = check.agent_name(agent)
+        return f"{problem}; start one with: {START_LINE % name}; {STATELESS % name}"
     except Invalid as error:
         return error.message
 

@@ -1,4 +1,4 @@
-"""Add items, one or a file of them, and list items.
+"""Add items, one or a file of them.
 
 A file holds one JSON object a line. Its items are added in batches, each of them whole or not at all.
 """
@@ -11,10 +11,11 @@ import sys
 from dibs import check
 from dibs.cli.claim_lines import attributes, new_status, stuck, unsatisfiable
 from dibs.cli.context import Cli
+from dibs.cli.listing import waits_for
 from dibs.cli.parser import Parser, UsageError, parse_json_object
-from dibs.cli.render import GAP, STATUS_COLOURS, ago, number_of, terminal_columns, until, width
+from dibs.cli.render import number_of
 from dibs.errors import DibsError, Invalid
-from dibs.model import BLOCKED, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, SCHEDULED, STATUSES, Item
+from dibs.model import BLOCKED, READY
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     #: Items with their line numbers.
     Batch = builtins.list[tuple[int, dict[str, Any]]]
 
-LIST_LIMIT = 1000
-OPEN = tuple(status for status in STATUSES if status not in ENDED)
 #: Options that fill a field unchanged, and the field.
 FIELDS = {
     "project": "project",
@@ -41,8 +40,8 @@ FIELDS = {
     "retries": "retries",
     "subject": "subject",
 }
-#: `list` shows the column "waits for" only if it leaves titles this many columns.
-TITLE_COLUMNS = 20
+#: Numbers that beads reads the other way round: there, 0 is the most urgent.
+BEADS_PRIORITIES = ("0", "1", "2", "3", "4")
 #: How many stuck items `add --file` names.
 STUCK_SHOWN = 10
 
@@ -56,8 +55,11 @@ def item_fields(cli: Cli) -> dict[str, Any]:
     fields["review"] = None if args.review is None else _yes_or_no(args.review)
     fields["resources"] = args.resource or None
     fields["body"] = stdin_text() if args.body == "-" else args.body
-    if args.priority == "0":
-        cli.notice("priority 0 is below low (1): higher numbers come first; for the most urgent, write P0")
+    if args.priority in BEADS_PRIORITIES:
+        cli.notice(
+            f"priority {args.priority} is {priorities.name(int(args.priority))} here: a higher number is sooner; "
+            f"as in beads, write P{args.priority}"
+        )
     given = {field: value for field, value in fields.items() if value is not None}
     return given if args.not_before is None else {**given, "not_before": _not_before(cli, args.not_before)}
 
@@ -105,10 +107,12 @@ def _not_before(cli: Cli, text: str) -> str | int | None:
 
 def add_options(parser: Parser) -> None:
     parser.argument("title", "the work to do, in one line", optional=True)
+    parser.option("--title", metavar="TEXT", help="the same as TITLE")
     parser.option("--id", metavar="ID", help="the id (default: made from the title)")
     parser.item_fields()
     parser.option("--needs-approval", help="require approval before it can be claimed")
     parser.option("--file", metavar="FILE", help="add items from a file of JSON lines (- reads stdin)")
+    parser.quiet()
     parser.request_id()
     parser.actor()
 
@@ -126,6 +130,8 @@ def add(cli: Cli) -> None:
         raise UsageError("give a title, or --file FILE", field="title")
     fields = item_fields(cli) | ({} if args.id is None else {"id": args.id})
     added = cli.board.add(args.title, request_id=args.request_id, needs_approval=args.needs_approval, **fields)
+    if args.quiet:
+        return cli.print(added.id)
     if cli.json:
         return cli.print_json({"item": added.item, "existed": added.existed, "blockers": added.blockers})
     advice = stuck(added, added.blockers, cli.paint)
@@ -144,93 +150,6 @@ def _added_line(cli: Cli, item: Added, fields: dict[str, Any]) -> str:
     if item.status == BLOCKED:
         return f"{line}  waits for {', '.join(blocker.item for blocker in item.blockers)}"
     return line if item.status == READY else f"{line}  waits for {waits_for(item)}"
-
-
-def list_options(parser: Parser) -> None:
-    parser.option("--status", metavar="S", help="only items in this status; repeatable", repeated=True)
-    parser.option("--all", help="include ended items")
-    parser.types_and_projects()
-    parser.option("--label", metavar="L", help="only items with this label; repeatable", repeated=True)
-    parser.option("--subject", metavar="KEY", help="only the item of this subject")
-    parser.limit(LIST_LIMIT)
-
-
-def list(cli: Cli) -> None:
-    args = cli.args
-    limit = check.limit(args.limit)
-    items = cli.board.list(
-        # The item of a subject is meant whatever its status: one that has ended is in the way of a new one.
-        statuses=args.status or (() if args.all or args.subject else OPEN),
-        projects=args.project,
-        types=args.type,
-        labels=args.label,
-        subject=args.subject,
-        limit=min(limit + 1, check.LIST_MAX),
-    )
-    if cli.json:
-        cli.print_json({"items": _with_assignees(cli, items[:limit])})
-    elif items:
-        cli.print(*_rows(cli, items[:limit]))
-    else:
-        cli.notice(
-            "no items" if args.all or args.status or args.subject else "no open items; for ended ones: dibs list --all"
-        )
-    if len(items) > limit:
-        cli.notice(f"there are more than {number_of(limit, 'item')}; raise --limit to see them")
-
-
-def _with_assignees(cli: Cli, items: tuple[Item, ...]) -> builtins.list[dict[str, Any]]:
-    """Each item with the agent that holds it, or null."""
-    agents = {}
-    if any(item.status == IN_PROGRESS for item in items):
-        agents = {line.item.id: line.claim.agent for line in cli.board.who() if line.claim is not None}
-    return [{**cli.encode(item), "assignee": agents.get(item.id)} for item in items]
-
-
-def _rows(cli: Cli, items: tuple[Item, ...]) -> builtins.list[str]:
-    projects = len({item.project for item in items}) > 1
-    header = ["id", "status", "priority", "type", *(["project"] if projects else []), "title", "changed"]
-    rows = [
-        [
-            item.id,
-            item.status,
-            priorities.name(item.priority),
-            item.type,
-            *([item.project] if projects else []),
-            item.title + "".join(f" #{label}" for label in item.labels),
-            ago(item.updated_at),
-        ]
-        for item in items
-    ]
-    styles = [["bold", STATUS_COLOURS.get(item.status, "")] for item in items]
-    title, causes = header.index("title"), [waits_for(item) for item in items]
-    if any(causes) and _fits(rows, title, causes):
-        header.insert(title + 1, "waits for")
-        for row, style, cause in zip(rows, styles, causes, strict=True):
-            row.insert(title + 1, cause)
-            style += [""] * (title + 1 - len(style)) + ["dim"]
-    return cli.table(rows, header=header, styles=styles, shrink=(title, 0, title - 1))
-
-
-def _fits(rows: builtins.list[builtins.list[str]], title: int, causes: builtins.list[str]) -> bool:
-    """Whether the column of causes leaves the titles enough room."""
-    columns = terminal_columns(sys.stdout)
-    if columns is None:
-        return True
-    others = [max(width(row[i]) for row in rows) for i in range(len(rows[0])) if i != title]
-    taken = sum(others) + max(map(width, causes)) + len(GAP) * len(rows[0])
-    return columns - taken >= min(TITLE_COLUMNS, max(width(row[title]) for row in rows))
-
-
-def waits_for(item: Item) -> str:
-    """What keeps an unclaimed item from being claimed, in a few words."""
-    if item.status == BLOCKED:
-        return ", ".join(item.depends_on)
-    if item.status == SCHEDULED and item.not_before is not None:
-        return until(item.not_before)
-    if item.status == PENDING_APPROVAL:
-        return "approval"
-    return "" if item.offered_to is None else f"session {item.offered_to}"
 
 
 def stdin_text() -> str:
@@ -253,6 +172,8 @@ def _add_file(cli: Cli, path: str) -> None:
     tally = _Tally()
     with open_input(path) as file:
         _add_batches(cli, file, tally)
+    if cli.args.quiet:
+        return cli.print(*tally.ids)
     if cli.json:
         answer = {"added": tally.new, "ids": tally.ids, "existed": tally.existed, "will_not_move": tally.stuck}
         return cli.print_json(answer)

@@ -13,7 +13,7 @@ import os
 import sys
 
 from dibs.cli.commands import COMMANDS, has_only_options, split_command
-from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.errors import DibsError, ItemNotFound, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +81,11 @@ def _dispatch(argv: list[str]) -> int:
 
         return status.without_command(rest)
     if name is None or command is None:
-        from dibs.cli import help
+        from dibs.cli import help, words
 
+        meant = words.meant(name, rest)
+        if meant is not None:
+            return _dispatch(meant)
         return help.without_command(name, rest)
     from dibs.cli.context import Cli
     from dibs.cli.parser import UsageError, build
@@ -95,10 +98,22 @@ def _dispatch(argv: list[str]) -> int:
     cli = Cli(args)
     lost = _lost_token(cli)
     try:
-        code = function(cli) or 0
+        try:
+            code = function(cli) or 0
+        except ItemNotFound as error:
+            if getattr(args, "item", None) is None:
+                raise
+            from dibs.cli import item_ids
+
+            declined = item_ids.resolve(cli, name, error)
+            lost = _lost_token(cli)
+            code = declined or function(cli) or 0
         _acknowledge(cli, lost)
     except DibsError as error:
         if not isinstance(error, StoreUnavailable | UsageError):
+            from dibs.cli import advice
+
+            advice.advise(cli, name, parser.options, error)
             _acknowledge(cli, lost, error)
         raise
     finally:

@@ -38,7 +38,8 @@ class Args:
 
 
 class Option:
-    """An option or a positional argument. `metavar` is None for a switch; `repeated` collects values into a list."""
+    """An option or a positional argument. `metavar` is None for a switch; `repeated` collects values into a list, and
+    `splits` takes a value apart at its commas."""
 
     def __init__(
         self,
@@ -49,10 +50,12 @@ class Option:
         convert: Callable[[str], Any] = str,
         default: Any = None,
         repeated: bool = False,
+        splits: bool = False,
         required: bool = False,
     ) -> None:
         self.names, self.metavar, self.help = names, metavar, help
         self.convert, self.default, self.repeated, self.required = convert, default, repeated, required
+        self.splits = splits
         self.attribute = names[-1].lstrip("-").replace("-", "_")
 
 
@@ -109,14 +112,14 @@ class Parser:
     def item_fields(self) -> None:
         """The fields of an item that `add`, `edit` and `claim --subject` set; `items.item_fields` reads them."""
         self.option("--body", metavar="TEXT", help="the description, in markdown (- reads stdin)")
-        self.option("--type", metavar="T", help="the kind of work: bug, docs, ... (default: task)")
-        self.option("--priority", metavar="P", help="critical, security, high, ..., low; P0 to P4; or N")
-        self.option("--label", metavar="L", help="a label; repeatable", repeated=True)
+        self.option("-t", "--type", metavar="T", help="the kind of work: bug, docs, ... (default: task)")
+        self.option("-p", "--priority", metavar="P", help="high, ..., low; P0 to P4; or N: higher is sooner")
+        self.labels("a label")
         self.json_object("--payload", "data for the holder, a JSON object")
         self.option("--project", metavar="P", help="the project (default: default)")
         self.option("--action", metavar="A", help="what agents' policies apply to (default: the type)")
         self.option("--phase", metavar="P", help="the phase")
-        self.option("--needs", metavar="ID", help="an item that must be done first; repeatable", repeated=True)
+        self.names("--needs", metavar="ID", help="an item that must be done first")
         self.option("--resource", metavar="R", help="a path or port:80 that it uses; repeatable", repeated=True)
         self.option("--not-before", metavar="TIME", help="ready from then on: 2h, 2026-11-15T09:30Z, now")
         self.number("--retries", help="retry a failed run up to N times (default: 0)")
@@ -124,9 +127,19 @@ class Parser:
         self.option("--subject", metavar="KEY", help="what it is about elsewhere: a URL, github:o/r#12")
         self.option("--review", metavar="yes|no", help="with yes, `done` waits for approval of the result")
 
+    def names(self, *names: str, metavar: str, help: str) -> None:
+        """Names without commas, so that `a,b` is the same as the option twice."""
+        self.option(*names, metavar=metavar, help=f"{help}; repeatable", repeated=True, splits=True)
+
+    def labels(self, help: str = "only items with this label") -> None:
+        self.names("--label", metavar="L", help=help)
+
     def types_and_projects(self) -> None:
-        self.option("--type", metavar="T", help="only items of this type; repeatable", repeated=True)
-        self.option("--project", metavar="P", help="only items of this project; repeatable", repeated=True)
+        self.names("-t", "--type", metavar="T", help="only items of this type")
+        self.names("--project", metavar="P", help="only items of this project")
+
+    def quiet(self, what: str = "the id") -> None:
+        self.option("-q", "--quiet", help=f"print only {what}")
 
     def identity(self) -> None:
         self.option("--session", metavar="ID", help="session to act as (default: DIBS_SESSION, or detected)")
@@ -164,7 +177,7 @@ class Parser:
         self.option("--yes", help="do not ask for confirmation")
 
     def limit(self, default: int) -> None:
-        self.number("--limit", help=f"show at most N (default: {default})", default=default)
+        self.number("-n", "--limit", help=f"show at most N (default: {default})", default=default)
 
     def common_options(self) -> None:
         """The options of every command; declared last, so that help lists them last."""
@@ -204,9 +217,11 @@ class Parser:
                     raise self.error(f"{word} needs a value: {word} {option.metavar}")
                 text = words[at]
                 at += 1
-            value = self._convert(option, word, text)
-            values[option.attribute] = [*values[option.attribute], value] if option.repeated else value
+            found = [self._convert(option, word, part) for part in (text.split(",") if option.splits else (text,))]
+            values[option.attribute] = [*values[option.attribute], *found] if option.repeated else found[0]
         for argument, word in zip(self.arguments, positional, strict=False):
+            if values[argument.attribute] is not None:
+                raise self.error(f"{argument.metavar} is given twice: {values[argument.attribute]!r} and {word!r}")
             values[argument.attribute] = word
         if not args.help:
             self._require(args, positional)
@@ -240,7 +255,12 @@ class Parser:
             equals = value
         option = self.options.get(name)
         if option is None:
-            raise self.error(f"dibs {self.name} has no option {name}{_suggestion(name, self.options)}")
+            from dibs.cli import words
+
+            option = self.options.get(words.option_alias(self.name, name, self.options) or "")
+            if option is None:
+                about = words.option_hint(self.name, name, self.options)
+                raise self.error(f"dibs {self.name} has no option {name}; {about}")
         if equals and option.metavar is None:
             raise self.error(f"{name} takes no value")
         return option, value if equals else None
@@ -248,6 +268,11 @@ class Parser:
     def _convert(self, option: Option, word: str, text: str) -> Any:
         try:
             return option.convert(text)
+        except Invalid as error:
+            name = word.partition("=")[0]
+            if not error.message.startswith(name):
+                error.message = f"{name}: {error.message}"
+            raise
         except ValueError as error:
             raise self.error(f"{word.partition('=')[0]} {text!r}: {error}") from error
 
@@ -257,10 +282,17 @@ class Parser:
         if self.has_trailing_command and not args.command:
             missing.append("-- COMMAND")
         if missing:
-            raise self.error(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+            from dibs.cli import words
+
+            is_missing = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            raise self.error(is_missing + words.missing_hint(self.name, missing))
         if len(positional) > len(self.arguments):
+            from dibs.cli import words
+
             extra = positional[len(self.arguments)]
-            raise self.error(f"unexpected argument {extra!r}; put text with spaces in quotes")
+            one_item = [argument.attribute for argument in self.arguments] == ["item"]
+            hint = words.argument_hint(self.name, extra, one_item=one_item)
+            raise self.error(f"unexpected argument {extra!r}; {hint}")
 
 
 def build(name: str, command: Command) -> tuple[Parser, Callable[[Any], int | None]]:
@@ -282,7 +314,7 @@ def parse_json_object(text: str | bytes, field: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{field} is not valid JSON: {error}", field=field) from error
+        raise Invalid(f'{field} is not valid JSON: {error}; write {{"key": "value"}}', field=field) from error
     if not isinstance(found, dict):
         raise Invalid(f'{field} must be a JSON object, like {{"key": "value"}}', field=field)
     return found
@@ -307,11 +339,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError("not a number") from None
-
-
-def _suggestion(name: str, known: dict[str, Option]) -> str:
-    import difflib
-
-    words = {option.lstrip("-"): option for option in known}
-    near = difflib.get_close_matches(name.lstrip("-"), words, n=1, cutoff=0.75)
-    return f"; did you mean {words[near[0]]}" if near else "; write -- before text that starts with -"

@@ -13,7 +13,7 @@ from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 REPLACEMENT = "\ufffd"
@@ -23,6 +23,18 @@ COLUMN_MIN = 8
 GAP = "  "
 #: The sequences that `Paint` writes before its codes and after the text.
 START, END = "\x1b[", "\x1b[0m"
+#: The sequences around the address of a hyperlink (OSC 8); the text follows, and a link without an address ends it.
+LINK, LINK_END = "\x1b]8;;", "\x1b\\"
+#: Variables that terminals with hyperlinks set, and names of such terminals in TERM and TERM_PROGRAM.
+LINKING_VARIABLES = (
+    "VTE_VERSION",
+    "KITTY_WINDOW_ID",
+    "WT_SESSION",
+    "KONSOLE_VERSION",
+    "DOMTERM",
+    "ALACRITTY_WINDOW_ID",
+)
+LINKING_TERMINALS = ("kitty", "alacritty", "foot", "ghostty", "wezterm", "iterm.app", "vscode", "hyper", "rio")
 
 CODES = {
     "bold": "1",
@@ -66,20 +78,25 @@ OUTCOME_COLOURS = {
 
 
 class Paint:
-    """Adds colours to text, if they are enabled; cleans the text."""
+    """Adds colours and hyperlinks to text, if they are enabled; cleans the text."""
 
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
+    def __init__(self, enabled: bool, links: bool = False) -> None:
+        self.enabled, self.links = enabled, links
 
     @classmethod
     def for_stream(cls, stream: Any, *, plain: bool = False) -> Paint:
         wanted = not plain and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(wanted and stream.isatty())
+        return cls(wanted and stream.isatty(), links=stream.isatty() and has_links(os.environ))
 
     def __call__(self, text: str, *styles: str) -> str:
         text = clean(text)
         codes = ";".join(CODES[style] for style in styles if style)
         return f"{START}{codes}m{text}{END}" if self.enabled and codes and text else text
+
+    def link(self, text: str, address: str) -> str:
+        """The text as a link, if the address is one of the web."""
+        text = clean(text)
+        return f"{LINK}{address}{LINK_END}{text}{LINK}{LINK_END}" if self.links and is_address(address) else text
 
     def agent(self, name: str) -> str:
         return self(clean(name), agent_colour(name))
@@ -98,9 +115,33 @@ def clean(text: str) -> str:
 
 
 def clean_line(line: str) -> str:
-    """Clean a line, keeping the colours that `Paint` added."""
+    """Clean a line, keeping the colours and the links that `Paint` added."""
     if line.isprintable():
         return line
+    first, *linked = line.split(LINK)
+    return _clean_colours(first) + "".join(map(_clean_linked, linked))
+
+
+def has_links(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal shows hyperlinks, as far as its variables tell. FORCE_HYPERLINK overrides them."""
+    if environment.get("FORCE_HYPERLINK"):
+        return environment["FORCE_HYPERLINK"] != "0"
+    names = f"{environment.get('TERM', '')} {environment.get('TERM_PROGRAM', '')}".lower()
+    return any(map(environment.get, LINKING_VARIABLES)) or any(name in names for name in LINKING_TERMINALS)
+
+
+def is_address(text: str) -> bool:
+    return text.startswith(("https://", "http://")) and text.isascii() and text.isprintable() and " " not in text
+
+
+def _clean_linked(text: str) -> str:
+    address, end, rest = text.partition(LINK_END)
+    if end and (not address or is_address(address)):
+        return f"{LINK}{address}{LINK_END}{_clean_colours(rest)}"
+    return clean(LINK + text)
+
+
+def _clean_colours(line: str) -> str:
     first, *painted = line.split(START)
     return clean(first) + "".join(map(_clean_painted, painted))
 
@@ -160,14 +201,15 @@ def table(
     styles: Sequence[Sequence[str]] = (),
     shrink: Sequence[int] = (),
     right: Sequence[int] = (),
+    keep: Sequence[int] = (),
     columns: int | None = None,
     paint: Paint,
     indent: str = "",
 ) -> list[str]:
     """Align rows in columns. Lines that are too wide lose width in the widest `shrink` column, then at the edge.
 
-    `styles` holds the colours of each row's cells; `right` lists right-aligned columns; `columns` is the width to fit
-    into, or None for no limit.
+    `styles` holds the colours of each row's cells; `right` lists right-aligned columns; `keep` lists those that are
+    never cut, like ids; `columns` is the width to fit into, or None for no limit.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     painted = [[*row, *[""] * len(cells[0])] for row in styles] if cells else []
@@ -176,21 +218,29 @@ def table(
         painted.insert(0, ["dim"] * len(header))
     widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
     if columns is not None:
+        for i in keep:
+            # A longer cell sticks out of its column: the others keep their room.
+            widths[i] = min(widths[i], kept_columns(columns))
         _shrink(widths, shrink, columns - len(indent) - len(GAP) * (len(widths) - 1))
     lines = []
     for number, row in enumerate(cells):
         line, room = indent, None if columns is None else columns - len(indent)
         for i, cell in enumerate(row):
-            fits = widths[i] if room is None else min(widths[i], room)
+            fits = max(widths[i], width(cell)) if i in keep else widths[i] if room is None else min(widths[i], room)
             text = cut(cell, fits)
             pad = " " * (fits - width(text))
             style = painted[number][i] if number < len(painted) else ""
             shown = pad + paint(text, style) if i in right else paint(text, style) + pad
             line += shown + GAP
             if room is not None:
-                room = max(0, room - widths[i] - len(GAP))
+                room = max(0, room - fits - len(GAP))
         lines.append(line.rstrip())
     return lines
+
+
+def kept_columns(columns: int) -> int:
+    """The most that a column which is never cut takes from the others."""
+    return columns // 2
 
 
 def terminal_columns(stream: Any) -> int | None:

@@ -41,30 +41,36 @@ def show(cli: Cli) -> None:
 
 def step_seconds(seconds: float, columns: int) -> float:
     """As many steps in this time as there is room for bars."""
-    figures = FIGURE_COLUMNS if columns >= WIDE_COLUMNS else ONE_FIGURE_COLUMNS
-    points = max(POINTS_MIN, min(POINTS_MAX, columns - NAME_COLUMNS - figures))
     # Rounded up: a step more than there is room for would not fit.
-    return max(1.0, -(-seconds * 1000 // points) / 1000)
+    return max(1.0, -(-seconds * 1000 // _points(columns)) / 1000)
 
 
-def series_lines(series: Series, paint: Paint, columns: int = PLAIN_COLUMNS) -> list[str]:
-    step = times.span(series.step_seconds)
+def _points(columns: int) -> int:
+    """How many bars a line of this width has room for."""
+    figures = FIGURE_COLUMNS if columns >= WIDE_COLUMNS else ONE_FIGURE_COLUMNS
+    return max(POINTS_MIN, min(POINTS_MAX, columns - NAME_COLUMNS - figures))
+
+
+def series_lines(series: Series, paint: Paint, columns: int) -> list[str]:
+    """The lines at this width. Of a series that was read for a wider line, the latest bars are shown."""
+    step, points = times.span(series.step_seconds), _points(columns)
     rows: list[Row] = [_heading("items", "at the end of each step")]
     for status, values in series.depth.items():
         if any(values) or status in ("ready", "in_progress"):
             figures = (f"{_last(values):g}", f", most {_most(values):g}")
-            rows.append(_row(status.replace("_", " "), values, figures, STATUS_COLOURS.get(status, "")))
+            rows.append(_row(status.replace("_", " "), values, figures, STATUS_COLOURS.get(status, ""), points))
     rows += [(), _heading("events", f"in each step of {step}")]
     for name, values in series.events.items():
-        rows.append(_row(name, values, (f"{_total(values):g}", " in all"), OUTCOME_COLOURS.get(name, "cyan")))
+        figures = (f"{_total(values):g}", " in all")
+        rows.append(_row(name, values, figures, OUTCOME_COLOURS.get(name, "cyan"), points))
     rows += [(), _heading("times", "half of all, and all but one in twenty, took at most")]
     for name, percentiles in (("time to claim", series.time_to_claim), ("time held", series.duration)):
         for percentile, values in percentiles.items():
-            rows.append(_row(f"{name} {percentile}", values, _times(values), "blue"))
+            rows.append(_row(f"{name} {percentile}", values, _times(values), "blue", points))
     if series.cost:
         rows += [(), _heading("cost", f"in each step of {step}")]
     for name, values in series.cost.items():
-        rows.append(_row(name, values, (_amount(_total(values)), " in all"), "magenta"))
+        rows.append(_row(name, values, (_amount(_total(values)), " in all"), "magenta", points))
     return [_line(row, paint, columns) for row in rows]
 
 
@@ -72,11 +78,11 @@ def _heading(name: str, about: str) -> Row:
     return ((name, "bold"), (f"  {about}", "dim"))
 
 
-def _row(name: str, values: Values, figures: tuple[str, str], colour: str) -> Row:
+def _row(name: str, values: Values, figures: tuple[str, str], colour: str, points: int) -> Row:
     """The name, the bars, the most important figure, and what a narrow line leaves off."""
     label = cut(clean(name), NAME_COLUMNS - 3)
     label = f"  {label}{' ' * (NAME_COLUMNS - 2 - width(label))}"
-    return ((label, ""), (bars(values), colour), (f"  {figures[0]}", ""), (figures[1], ""))
+    return ((label, ""), (bars(values)[-points:], colour), (f"  {figures[0]}", ""), (figures[1], ""))
 
 
 def _line(row: Row, paint: Paint, columns: int) -> str:

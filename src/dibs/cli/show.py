@@ -20,7 +20,7 @@ from dibs.cli.render import (
     until,
 )
 from dibs.errors import SessionNotFound
-from dibs.model import BLOCKED, PENDING_APPROVAL, SCHEDULED, Detail
+from dibs.model import BLOCKED, PENDING_APPROVAL, SCHEDULED, Detail, Item
 from dibs.text import times
 
 
@@ -62,6 +62,7 @@ def item_lines(cli: Cli, detail: Detail) -> list[str]:
         f"  {paint(item.status, STATUS_COLOURS.get(item.status, ''))} · {attributes(item)}"
         + (f" · {clean(item.phase)}" if item.phase else ""),
         paint(f"  added {ago(item.created_at)} by {clean(item.created_by)}, changed {ago(item.updated_at)}", "dim"),
+        paint(f"  {_limits(item)} · revision {item.revision}", "dim"),
         *(INDENT + line for line in _state(cli, detail)),
     ]
     if item.body:
@@ -77,6 +78,11 @@ def item_lines(cli: Cli, detail: Detail) -> list[str]:
     if detail.notes:
         lines += ["", f"  notes by {paint.agent(detail.runs[0].agent)}", *notes(detail.notes, paint, INDENT)]
     return lines
+
+
+def _limits(item: Item) -> str:
+    retries = f"up to {number_of(item.retries, 'retry', 'retries')}" if item.retries else "no retries"
+    return f"timeout {times.span(item.timeout_seconds)} · {retries}"
 
 
 def _state(cli: Cli, detail: Detail) -> list[str]:
@@ -102,7 +108,7 @@ def _state(cli: Cli, detail: Detail) -> list[str]:
     elif item.review:
         lines.append("its result is reviewed: done waits for approval")
     if item.subject is not None:
-        lines.append(f"subject {clean(item.subject)}")
+        lines.append(f"subject {paint.link(item.subject, _address(item.subject))}")
     if item.resources:
         lines.append(f"uses {clean(', '.join(item.resources))}")
     if item.failures:
@@ -111,6 +117,13 @@ def _state(cli: Cli, detail: Detail) -> list[str]:
     if item.strikes:
         lines.append(paint(number_of(item.strikes, "strike"), "yellow"))
     return lines + _waiters(cli, detail)
+
+
+def _address(subject: str) -> str:
+    """The page of a subject, if it has one."""
+    repository, number, issue = subject.removeprefix("github:").partition("#")
+    is_issue = subject.startswith("github:") and bool(number)
+    return f"https://github.com/{repository}/issues/{issue}" if is_issue else subject
 
 
 def _dependencies(cli: Cli, detail: Detail) -> list[str]:
@@ -161,10 +174,10 @@ def _results(cli: Cli, detail: Detail) -> list[str]:
 
     lines = []
     for run in detail.runs:
-        results = [f"{name}: {target}" for name, target in run.links.items()] + checks_and_cost(run.checks, run.cost)
-        if results:
-            lines += ["", f"{INDENT}results of {cli.paint(f'token {run.token}', 'dim')}"]
-            lines += [line for one in results for line in paragraphs(one, INDENT * 2)]
+        links = [f"{INDENT * 2}{clean(name)}: {cli.paint.link(str(url), str(url))}" for name, url in run.links.items()]
+        others = [line for one in checks_and_cost(run.checks, run.cost) for line in paragraphs(one, INDENT * 2)]
+        if links or others:
+            lines += ["", f"{INDENT}results of {cli.paint(f'token {run.token}', 'dim')}", *links, *others]
     return lines
 
 

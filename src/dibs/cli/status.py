@@ -10,7 +10,7 @@ from dibs.cli import identity
 from dibs.cli.commands import Command
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
-from dibs.cli.render import STATUS_COLOURS, clean, number_of, terminal_columns
+from dibs.cli.render import ELLIPSIS, GAP, STATUS_COLOURS, clean, number_of, terminal_columns, width
 from dibs.errors import AgentAtCapacity, Invalid, RateLimited
 from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY, SCHEDULED
 from dibs.rules import attention, claiming, limits
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 COMMAND = Command(group="history", module="status", summary="show what you hold, what needs you and what is next")
 #: The most lines of each part. With a line for the counts, these are 12.
 LINES = {"you hold": 4, "needs you": 5, "next": 2}
+#: The least width of the texts beside whole commands.
+TEXT_COLUMNS = 14
 #: How many items are asked about for the next ones: others hold the resources of those before.
 ASKED_MAX = 20
 #: What keeps an agent from every item.
@@ -95,7 +97,13 @@ def _lines(cli: Cli, parts: dict[str, list[Line]]) -> list[str]:
         if is_cut:
             rows.append(["", f"and {len(lines) - len(shown)} more", "", ""])
             styles.append(["dim", "dim"])
-    return cli.table(rows, styles=styles, shrink=(2, 1))
+    columns = terminal_columns(sys.stdout)
+    others = sum(max(width(row[at]) for row in rows) for at in (0, 1, 3)) if rows else 0
+    if columns is not None and others + TEXT_COLUMNS + 3 * len(GAP) > columns:
+        for row in rows:
+            # The id is in the line already, and a command that is cut could not be typed.
+            row[3] = row[3].removesuffix(row[1]) + ELLIPSIS if row[1] and row[3].endswith(row[1]) else row[3]
+    return cli.table(rows, styles=styles, shrink=(2,), keep=(1,))
 
 
 def _held(view: View, session: str | None) -> list[Line]:

@@ -61,7 +61,11 @@ def vault_sync(cli: Cli) -> None:
     """Sync once, or in a loop until interrupted. The loop also expires claims of clones that send no heartbeats."""
     every: float | None = cli.args.loop
     if every is None:
-        _print_sync(cli, cli.board.sync(), quiet=False)
+        from dibs.cli.progress import STEP, Progress
+
+        with Progress("syncing", unit=STEP):
+            synced = cli.board.sync()
+        _print_sync(cli, synced, quiet=False)
         return
     if every < LOOP_SECONDS_MIN:
         raise Invalid(f"--loop must be {LOOP_SECONDS_MIN:g}s or more", field="loop")

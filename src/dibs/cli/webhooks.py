@@ -125,7 +125,7 @@ def webhook_dead(cli: Cli) -> None:
         [str(one.event.id), one.event.kind, one.event.item, clock(one.event.at), f"{one.attempts} tries", one.failure]
         for one in letters
     ]
-    return cli.print(*cli.table(rows, header=("event", "kind", "item", "at", "", "failure"), shrink=(5, 2)))
+    return cli.print(*cli.table(rows, header=("event", "kind", "item", "at", "", "failure"), shrink=(5,), keep=(2,)))
 
 
 def webhook_retry_options(parser: Parser) -> None:

@@ -63,7 +63,7 @@ def _holding_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
     """One aligned line for each holding, below a heading for its agent."""
     rows = [_row(holding) for holding in holdings]
     styles = [["bold", "", "dim", HEALTH_COLOURS.get(holding.health, ""), "", "dim", "cyan"] for holding in holdings]
-    table = cli.table(rows, styles=styles, shrink=(1, 2, 0), right=(4, 5), indent="  ")
+    table = cli.table(rows, styles=styles, shrink=(1, 2), right=(4, 5), keep=(0,), indent="  ")
     sizes = Counter(map(_group, holdings))
     lines: list[str] = []
     group = None
@@ -127,8 +127,8 @@ def _resource_lines(cli: Cli, holdings: tuple[Holding, ...]) -> list[str]:
         [*(one[name] for name in names), held_until(one["expires_at"], ENDLESS).removeprefix("until ")] for one in used
     ]
     styles = [["bold", *([""] if projects else []), "", agent_colour(one["agent"]), "dim"] for one in used]
-    shrink = (0, names.index("item"), names.index("session"))
-    return cli.table(rows, header=[*names, "until"], styles=styles, shrink=shrink)
+    shrink, keep = (0, names.index("session")), (names.index("item"),)
+    return cli.table(rows, header=[*names, "until"], styles=styles, shrink=shrink, keep=keep)
 
 
 def _watch(cli: Cli) -> None:

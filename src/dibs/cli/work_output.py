@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: How often the claims' lines are redrawn, because their ages change.
 REDRAW_SECONDS = 0.25
+#: When an idle worker says what it waits for, and how often it asks that again. Where nothing is redrawn, how often it
+#: looks whether it is idle.
+SHOWN_SECONDS, ASKED_SECONDS, IDLE_SECONDS = 1.0, 5.0, 5.0
 #: The most lines of claims on a terminal; further claims are counted.
 LINES_MAX = 12
 #: The most columns of an event's text; the run has all of it.
@@ -56,16 +59,49 @@ class _LiveClaim:
         return f"  {clean(self.claim.item.id)}  {self.age}  {clean(self.claim.item.title)}  {output}"
 
 
+class Idle:
+    """A worker without a claim: since when, and what it waits for, asked now and then."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._asked_at = -ASKED_SECONDS
+        self._text = ""
+        self._is_said = False
+
+    def line(self, waits_for: Callable[[], str] | None) -> str:
+        """`  idle 2m: waits for ...`; empty in the first moments."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if waits_for is None or now - self._since < SHOWN_SECONDS:
+            return ""
+        if now - self._asked_at >= ASKED_SECONDS:
+            self._text, self._asked_at = clean(waits_for()), now
+        return f"  idle {times.span(now - self._since)}: {self._text}"
+
+    def first_line(self, waits_for: Callable[[], str] | None) -> str:
+        """The line once, for an output that is not redrawn."""
+        line = "" if self._is_said else self.line(waits_for)
+        self._is_said = self._is_said or bool(line)
+        return f"{line.strip()}\n" if line else ""
+
+    def forget(self) -> str:
+        self._since, self._is_said = None, False
+        return ""
+
+
 class WorkOutput:
     def __init__(self, cli: Cli) -> None:
         self._cli = cli
+        #: Says what a worker without a claim waits for.
+        self.waits_for: Callable[[], str] | None = None
+        self._idle = Idle()
         self._lines_drawn = 0
         self._live: dict[ClaimHandle, _LiveClaim] = {}
+        self._is_closing = False
         self._lock = threading.Lock()
         self._redraws = not cli.json and terminal_columns(sys.stdout) is not None
-        self._writer = Writer(
-            self._frame if self._redraws else str, self._dropped_line, REDRAW_SECONDS if self._redraws else None
-        )
+        frame, every = (self._frame, REDRAW_SECONDS) if self._redraws else (self._plain, IDLE_SECONDS)
+        self._writer = Writer(frame, self._dropped_line, every)
 
     def event(self, kind: str, claim: ClaimHandle | None, text: str = "") -> None:
         """Print an event of this claim, or of the worker as a whole."""
@@ -89,18 +125,29 @@ class WorkOutput:
     def close(self) -> None:
         with self._lock:
             self._live.clear()
+            self._is_closing = True
         self._writer.close()
 
+    def _plain(self, text: str) -> str:
+        """The text; and once, after a while without a claim, what the worker waits for."""
+        with self._lock:
+            is_idle = not self._live and not self._is_closing
+        said = self._idle.first_line(self.waits_for) if is_idle and not self._cli.json else self._idle.forget()
+        return f"{text}{said}"
+
     def _frame(self, text: str) -> str:
-        """The text, and the claims' lines redrawn below it."""
+        """The text, and the claims' lines redrawn below it; without a claim, what the worker waits for."""
         with self._lock:
             live = list(self._live.values())
-        if not (text or live or self._lines_drawn):
+            is_idle = not live and not self._is_closing
+        waiting = self._idle.line(self.waits_for) if is_idle else self._idle.forget()
+        if not (text or live or waiting or self._lines_drawn):
             return ""
         # One column short: a terminal would wrap a full line, and a wrapped line cannot be erased.
         columns = (terminal_columns(sys.stdout) or 80) - 1
         lines = [cut(one.line, columns) + "\n" for one in live[:LINES_MAX]]
         lines += [f"  and {len(live) - LINES_MAX} more\n"] if len(live) > LINES_MAX else []
+        lines += [self._cli.paint(cut(waiting, columns), "dim") + "\n"] if waiting else []
         up = f"\x1b[{self._lines_drawn}A" if self._lines_drawn else ""
         self._lines_drawn = len(lines)
         return f"\r{up}\x1b[J{text}{''.join(lines)}"

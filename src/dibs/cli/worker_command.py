@@ -7,7 +7,10 @@ from dibs import config, location
 from dibs.cli import identity
 from dibs.cli.claim_commands import NOTHING
 from dibs.cli.context import Cli
+from dibs.cli.listing import OPEN
 from dibs.cli.parser import Parser, UsageError
+from dibs.errors import DibsError
+from dibs.model import READY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +37,18 @@ def work_options(parser: Parser) -> None:
 
 
 def work(cli: Cli) -> int:
-    from dibs.worker.worker import Worker
+    from dibs.worker.worker import Worker, quiet_logger
 
     args, agent = cli.args, identity.caller(cli).agent
     if agent is None:
         raise UsageError("name the agent: --agent NAME, or: export DIBS_AGENT=NAME", field="agent")
+    quiet_logger()
     if args.log is not None:
         _require_writable(args.log, agent)
     output, command = _prepare(cli)
     board = _connect(cli, agent)
+    if not args.once:
+        output.waits_for = lambda: _waits_for(board, args.type, args.project)
     worker = Worker(
         board,
         agent,
@@ -63,6 +69,21 @@ def work(cli: Cli) -> int:
         cli.notice("nothing to claim right now")
         return NOTHING
     return 0
+
+
+def _waits_for(board: Board, types: list[str], projects: list[str]) -> str:
+    """What has to happen before an idle worker gets an item, in a line."""
+    kind = f"of type {' or '.join(types)}" if types else ""
+    where = f"of project {' or '.join(projects)}" if projects else ""
+    wanted = " ".join(word for word in ("waits for a ready item", kind, where) if word)
+    try:
+        page = board.page(status=OPEN, type=types, project=projects, limit=1)
+    except DibsError as error:
+        return error.message
+    counts = [f"{number} {status}" for status, number in page.counts["status"].items() if number and status in OPEN]
+    if page.counts["status"].get(READY):
+        return f"{wanted}; the ready ones are not for this agent now: dibs why ITEM"
+    return f"{wanted}; now: {', '.join(counts) or 'no open item'}"
 
 
 def exec_options(parser: Parser) -> None:

@@ -27,7 +27,7 @@ def worktree_list(cli: Cli) -> None:
         return cli.notice("dibs has made no worktree here; to have one for each item: dibs work --worktree")
     rows = [[one["item"], one["branch"], _state(one), ago(one["made_at"]), one["path"]] for one in found]
     header = ("item", "branch", "state", "made", "path")
-    return cli.print(*cli.table(rows, header=header, shrink=(4, 1, 2)))
+    return cli.print(*cli.table(rows, header=header, shrink=(4, 1, 2), keep=(0,)))
 
 
 def worktree_clean_options(parser: Parser) -> None:

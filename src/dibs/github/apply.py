@@ -78,9 +78,8 @@ def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decisio
         # Who withdrew the approval since, by an edit, is not overruled by the same label once more.
         given = {event.data.get("comment") for event in board.log(item.id) if event.kind == "approved"}
         fact = fact if approval(fact, policy) not in given else fact.replace(approved_by=None)
-    rule = policy.rule(fact)
     dependents: tuple[Item, ...] = ()
-    if item is not None and frees(rule, item):
+    if item is not None and frees(fact, policy, item):
         blocked = board.list(statuses=[BLOCKED], limit=check.LIST_MAX)
         dependents = tuple(one for one in blocked if item.id in one.depends_on)
     return item, decide(fact, policy, item, dependents)

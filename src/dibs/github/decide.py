@@ -55,8 +55,9 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
     rule = policy.rule(fact)
     if rule is None or rule.do == policies.IGNORE:
         return Decision(why="no rule is about it" if rule is None else f"{rule.name} ignores it")
+    is_besides = rule.is_besides(fact)
     if item is None:
-        return _without_item(fact, policy, rule)
+        return decide(fact, policy.after(rule), None) if is_besides else _without_item(fact, policy, rule)
     known = remembered(item)
     if known.get("version", "") > fact.version:
         return Decision(rule=rule.name, why=f"{item.id} was made from a newer version")
@@ -66,15 +67,21 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
         steps = _reprioritise(rule, item, known)
     else:
         steps = [_edit(one, depends_on=[id for id in one.depends_on if id != item.id]) for one in dependents]
-        steps += [] if fact.is_work and rule.do == policies.UNBLOCK else _end(fact, rule, item, known)
+        steps += [] if is_besides else _end(fact, rule, item, known)
+    if is_besides and not steps:
+        return decide(fact, policy.after(rule), item, dependents)
     return Decision(steps=tuple(steps), rule=rule.name, why="" if steps else f"{item.id} is up to date")
 
 
-def frees(rule: Rule | None, item: Item) -> bool:
+def frees(fact: Fact, policy: Policy, item: Item) -> bool:
     """Whether what depends on the item waits for it no more. Of an item that its holder may still give back, and that
     is cancelled then, the success that closes it has to free them now."""
-    is_held_and_closed = rule is not None and rule.do == policies.CLOSE and item.status == IN_PROGRESS
-    return is_held_and_closed or (rule is not None and rule.do == policies.UNBLOCK)
+    rule = policy.rule(fact)
+    if rule is None or rule.do == policies.UNBLOCK:
+        return rule is not None
+    if rule.is_besides(fact):
+        return frees(fact, policy.after(rule), item)
+    return rule.do == policies.CLOSE and item.status == IN_PROGRESS
 
 
 def approval(fact: Fact, policy: Policy) -> str:

@@ -11,7 +11,7 @@ that do so at the same time, at least one sees what the other did.
 from __future__ import annotations
 
 from dibs.errors import SessionNotFound
-from dibs.github.payload import STATES, WORK_STATES, WORKFLOW_RUN, Fact, digest, session_id
+from dibs.github.payload import ENDS_PREFIX, STATES, WORK_STATES, WORKFLOW_RUN, Fact, digest, session_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def note(board: Board, fact: Fact) -> None:
 
 
 def _session(fact: Fact) -> str:
-    return session_id("github-ends", fact.repository)
+    return session_id(ENDS_PREFIX, fact.repository)
 
 
 def _name(fact: Fact) -> str:

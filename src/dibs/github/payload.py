@@ -30,6 +30,8 @@ CONCLUSIONS = {"failure": FAILED, "timed_out": FAILED, "startup_failure": FAILED
 GONE = frozenset({"deleted", "transferred"})
 MEMBERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 SUBJECT_PREFIX = "github:"
+#: How the ids of sessions begin that keep the cursor of a repository, and the ends of its subjects.
+SESSION_PREFIXES = CURSOR_PREFIX, ENDS_PREFIX = ("github:", "github-ends:")
 WORKFLOWS_FOLDER = ".github/workflows/"
 BODY_BYTES_MAX = 200_000
 CUT = "\n\n(cut; see the original)"
@@ -190,7 +192,7 @@ def text(given: object) -> str:
 
 def session_id(prefix: str, repository: str) -> str:
     """The id of a session of a repository."""
-    return _cut(f"{prefix}:{repository}", NAME_LENGTH_MAX, "@")
+    return _cut(f"{prefix}{repository}", NAME_LENGTH_MAX, "@")
 
 
 def digest(*parts: object) -> str:

@@ -98,6 +98,10 @@ class Rule(Value):
             and _any_matches(self.workflow, (fact.workflow,))
         )
 
+    def is_besides(self, fact: Fact) -> bool:
+        """Whether the item is made and kept up to date all the same, by the next rule that matches."""
+        return fact.is_work and self.do in (REPRIORITISE, UNBLOCK)
+
     @property
     def name(self) -> str:
         return f"the rule in line {self.line}" if self.line else "a default rule"
@@ -129,6 +133,15 @@ class Policy(Value):
 
     def rule(self, fact: Fact) -> Rule | None:
         return next((rule for rule in self.rules if rule.matches(fact)), None)
+
+    def after(self, rule: Rule) -> Policy:
+        """The policy for what is left to say after a rule that is `besides`. One priority counts, the first."""
+        rest = self.rules[self.rules.index(rule) + 1 :]
+        if rule.do == REPRIORITISE:
+            rest = tuple(
+                one.replace(priority=rule.priority) if one.do == MAKE else one for one in rest if one.do != REPRIORITISE
+            )
+        return self.replace(rules=rest)
 
     def project(self, fact: Fact, rule: Rule) -> str:
         return rule.project or self._mapped(fact.repository)

@@ -17,9 +17,16 @@ from dibs.errors import Invalid, StoreUnusable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from typing import Any, Protocol
 
     from dibs.board import Board
+
+    class Watcher(Protocol):
+        """Sees how far a copy has come."""
+
+        def begin(self, what: str, total: int | None, *, is_estimate: bool = False) -> None: ...
+
+        def advance(self) -> None: ...
 
     Record = tuple[str, dict[str, Any]]
 
@@ -53,19 +60,20 @@ class Tally:
         )
 
 
-def copy(
-    source: str, target: str, *, on_read: Callable[[], object], on_checked: Callable[[], object]
-) -> dict[str, int]:
+def copy(source: str, target: str, *, progress: Watcher, total: Callable[[Board], int | None]) -> dict[str, int]:
     """Copy the board at one URL into an empty one at another; returns the number of records of each kind.
 
-    The agents of a `dibs.toml` are added to neither board, so that the copy equals the first one.
+    `total` estimates the number of records. The agents of a `dibs.toml` are added to neither board, so that the copy
+    equals the first one.
     """
     if location.is_same(source, target):
         raise Invalid(f"{location.printable(source)} is both the source and the target; name another", field="to")
     with connect(source, seeded=False) as board, connect(target, create=True, seeded=False) as new:
-        read = Tally(on_read)
+        progress.begin("copied", total(board), is_estimate=True)
+        read = Tally(progress.advance)
         _load(new, read.counting(board.export()), location.printable(target))
-        written = Tally(on_checked)
+        progress.begin("checked", sum(read.counts.values()))
+        written = Tally(progress.advance)
         for _ in written.counting(new.export()):
             pass
     wrong = read.differences(written)

@@ -50,7 +50,8 @@ def _deductions(
         count = sum(outcome in kinds for outcome in outcomes)
         if count:
             text = f"{count} of the last {len(outcomes)} runs {'were lost' if code == 'lost' else 'failed'}"
-            yield Deduction(code=code, points=round(points * count / len(outcomes)), text=text)
+            # Half a point counts, as in the dashboard; round() would choose the even number.
+            yield Deduction(code=code, points=int(points * count / len(outcomes) + 0.5), text=text)
     context = session.meta.get("context_percent")
     if isinstance(context, int | float) and context > CONTEXT_PERCENT:
         yield Deduction(code="context", points=CONTEXT, text=f"{context:.0f} % of the context is used")

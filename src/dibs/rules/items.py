@@ -1,9 +1,9 @@
-"""What people do to items: add, edit, park, retry; and changes that were made without a verb (`found`)."""
+"""What people do to items: add, edit, park, retry, reopen; and changes that were made without a verb (`found`)."""
 
 from __future__ import annotations
 
-from dibs.errors import DibsError, Forbidden, Invalid, ItemChanged
-from dibs.model import EDITABLE, PARKED, PENDING_APPROVAL, Event, Item, NewItem
+from dibs.errors import DibsError, Forbidden, Invalid, ItemChanged, ItemNotClaimable
+from dibs.model import EDITABLE, ENDED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, Event, Item, NewItem
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.refusals import holder as holder_fact
@@ -11,7 +11,7 @@ from dibs.rules.resources import busy, conflict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from dibs.model import Blocker, Claim
@@ -121,6 +121,11 @@ def require_revision(item: Item, revision: int | None, last: Event | None) -> No
     )
 
 
+def with_and_without(old: Sequence[str], add: Sequence[str], remove: Sequence[str]) -> tuple[str, ...]:
+    """A list of names after others were added to its end and some were removed."""
+    return tuple(name for name in dict.fromkeys((*old, *add)) if name not in remove)
+
+
 def values_before(old: Item, new: Item) -> dict[str, Any]:
     """The old values of what an edit changed: content, approval, status."""
     names = (*EDITABLE, "needs_approval", "approved", "status")
@@ -141,9 +146,9 @@ def edit(
 ) -> Step | None:
     """Change the content; None if nothing changes. An edit of approved content withdraws the approval.
 
-    `relabel`: the caller may change type and action. `blockers` are the open dependencies after a change of
-    `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that are
-    not among the `holds` of other sessions.
+    `relabel`: the caller may change what is for admins to change. `blockers` are the open dependencies after a change
+    of `depends_on`. `holder` is the claim of the session that edits the item as its holder, and may add resources that
+    are not among the `holds` of other sessions.
     """
     old = state.item
     if "type" in changes and "action" not in changes and old.action == old.type:
@@ -195,6 +200,66 @@ def retry(now: int, state: State, *, actor: str, reason: str | None) -> Step:
     return step(state, kind="retried", at=now, status=status, actor=actor, data={"reason": reason}, **changes)
 
 
+def reopen(
+    now: int, state: State, *, actor: str, reason: str | None, token_floor: int, keeps_approval: bool = False
+) -> Step:
+    """Return an ended item to the board, without its strikes and failures. Its next claim has a token above all that
+    were given before, also before a restore, which leaves the tokens of ended items as they are.
+
+    An approval was for the work that has ended, so it is withdrawn. The item waits for another one, unless its result
+    is reviewed anyway. `keeps_approval`: its file says that it is approved.
+    """
+    item = state.item
+    if item.status == FAILED:
+        raise ItemNotClaimable(
+            f"{item.id} is failed; try it again with: dibs retry {item.id}",
+            item=item.id,
+            status=FAILED,
+            why="a failed item is retried",
+        )
+    table.require("reopen", item)
+    changes: dict[str, Any] = {"strikes": 0, "failures": 0}
+    if item.approved and not keeps_approval:
+        changes.update(approved=False, needs_approval=not item.review)
+    status = table.rest(item.replace(**changes), now, blocked=bool(state.blockers))
+    token = max(item.token, token_floor)
+    return step(
+        state, kind="reopened", at=now, status=status, actor=actor, data={"reason": reason}, token=token, **changes
+    )
+
+
+def require_unused(item: Item, dependents: Iterable[State]) -> None:
+    """Refuse to reopen an item while one that depends on it is held, or has ended: it was done on the strength of the
+    item, or was given up."""
+    for state in dependents:
+        other, claim = state.item, state.claim
+        if other.status != IN_PROGRESS and other.status not in ENDED:
+            continue
+        facts: dict[str, Any] = {"dependent": other.id}
+        if claim is not None:
+            why = f"{other.id} depends on it and is held by {claim.agent} (session {claim.session})"
+            what, facts["holder"] = "wait for its end", holder_fact(claim)
+        else:
+            why = f"{other.id} depends on it and is {other.status}"
+            what = f"reopen {other.id} first"
+        raise ItemNotClaimable(
+            f"{item.id} cannot be reopened: {why}; {what}, or: dibs edit {other.id} --remove-needs {item.id}",
+            item=item.id,
+            status=item.status,
+            why=why,
+            **facts,
+        )
+
+
+def without_over(item: Item) -> dict[str, Any] | None:
+    """The payload of an item that is reopened although its subject is over elsewhere: it is not cancelled again when a
+    holder lets go of it. None if nothing changes."""
+    if table.over(item) is None:
+        return None
+    external = {name: value for name, value in item.payload[table.EXTERNAL].items() if name != "over"}
+    return {**item.payload, table.EXTERNAL: external}
+
+
 def found(
     now: int,
     state: State,
@@ -230,6 +295,15 @@ def found(
     return step(state, kind="found", at=now, status=status, actor=actor, data=data, **real)
 
 
+def refuse_invented(new: Mapping[str, Any]) -> None:
+    """Refuse content of a new item that only an admin may write, as `edit` does without `relabel`."""
+    payload = new.get("payload")
+    if isinstance(payload, dict) and table.EXTERNAL in payload:
+        raise Forbidden(
+            f"the payload's {table.EXTERNAL} is what another system says; only an admin can write it", field="payload"
+        )
+
+
 def _covered(item: Item, real: dict[str, Any]) -> frozenset[str]:
     """The changed fields that an approval covers. It does not cover the payload's `external`: what happens to an issue
     after the approval has to be recorded, also while the item is held, and is no part of the work."""
@@ -256,6 +330,14 @@ def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
             f"the payload's {table.EXTERNAL} of {item.id} is what another system says; only an admin can change it",
             item=item.id,
             field="payload",
+            action=item.action,
+        )
+    if "subject" in real and table.EXTERNAL in item.payload:
+        # Without its subject, the item would not follow the other system, and another one could take its place.
+        raise Forbidden(
+            f"{item.id} follows its subject, {item.subject}; only an admin can change that",
+            item=item.id,
+            field="subject",
             action=item.action,
         )
 

@@ -6,7 +6,7 @@ Every verb that wants an item applies them first, so no daemon is needed. A read
 from __future__ import annotations
 
 from dibs.config import Settings
-from dibs.model import BLOCKED
+from dibs.model import BLOCKED, SCHEDULED
 from dibs.rules import ending, queueing, table
 from dibs.rules.decision import BOARD, State, Step, step
 
@@ -77,7 +77,21 @@ def settle(now: int, state: State) -> Step | None:
     """The step that gives a blocked or scheduled item the status that its fields imply now; None if it has that."""
     item = state.item
     status = table.rest(item, now, blocked=bool(state.blockers))
-    if not table.allowed("settle", item.status) or status == item.status:
+    if item.status not in (BLOCKED, SCHEDULED) or status == item.status:
         return None
     kind = "unblocked" if item.status == BLOCKED else "due"
     return step(state, kind=kind, at=now, status=status, actor=BOARD)
+
+
+def unblock(now: int, state: State) -> Step | None:
+    """The step of a blocked item whose last dependency may be done now; None if it still waits."""
+    return settle(now, state) if state.item.status == BLOCKED else None
+
+
+def block(now: int, state: State) -> Step | None:
+    """The step of an item that waits again for a dependency which was done and has been reopened; None if nothing
+    changes."""
+    if not table.allowed("settle", state.item.status) or state.item.status == BLOCKED or not state.blockers:
+        return None
+    data = {"blocked_by": [blocker.item for blocker in state.blockers]}
+    return step(state, kind="blocked", at=now, status=BLOCKED, actor=BOARD, data=data)

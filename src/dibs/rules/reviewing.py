@@ -27,7 +27,8 @@ ANNOTATED = ("links", "checks", "cost")
 BYTES_MAX = 1_000_000
 #: The same while the run has not ended, since its end adds to them.
 BYTES_MAX_BEFORE_END = 900_000
-#: An item in these statuses is never claimed again, so no holder is shown its approval. A failed item can be retried.
+#: An item in these statuses is claimed again only after it was reopened, which withdraws its approval: no holder is
+#: shown the approval. A failed item can be retried.
 FINAL = frozenset({DONE, REJECTED, CANCELLED})
 
 

@@ -30,7 +30,7 @@ EXTERNAL = "external"
 
 #: verb -> status before -> the statuses it may lead to.
 TRANSITIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "settle": {BLOCKED: (SCHEDULED, READY), SCHEDULED: (BLOCKED, READY)},
+    "settle": {BLOCKED: (SCHEDULED, READY), SCHEDULED: (BLOCKED, READY), READY: (BLOCKED,)},
     "edit": dict.fromkeys(RESTING, RESTING)
     | {status: (status,) for status in (IN_PROGRESS, PARKED, DONE, FAILED, REJECTED, CANCELLED)},
     "claim": {READY: (IN_PROGRESS,), PARKED: (IN_PROGRESS,)},
@@ -48,6 +48,7 @@ TRANSITIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "park": dict.fromkeys(RESTING, (PARKED,)),
     "unpark": {PARKED: RESTING},
     "retry": {FAILED: RESTING},
+    "reopen": dict.fromkeys((DONE, CANCELLED, REJECTED), RESTING),
     "cancel": dict.fromkeys((*RESTING, IN_PROGRESS, PARKED), (CANCELLED,)),
 }
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 #: Every kind of event. `claimable` is the one that follows whatever made an item ready.
 EVENT_KINDS = (
-    *("added", "edited", "claimable", "offered", "offer_lapsed", "unblocked", "due", "claimed", "progress", "released"),
-    *("handed", "forgotten", "force_released", "expired", "owner_died", "done", "failed", "submitted", "approved"),
-    *("sent_back", "rejected", "parked", "unparked", "retried", "cancelled", "restored", "annotated", "found"),
+    *("added", "edited", "claimable", "offered", "offer_lapsed", "unblocked", "blocked", "due", "claimed"),
+    *("progress", "released", "handed", "forgotten", "force_released", "expired", "owner_died", "done", "failed"),
+    *("submitted", "approved", "sent_back", "rejected", "parked", "unparked", "retried", "reopened", "cancelled"),
+    *("restored", "annotated", "found"),
 )
 #: What a webhook can be about: a kind of event, or `pending_approval`, every event that lets an item wait for approval.
 KINDS = (*EVENT_KINDS, PENDING_APPROVAL)

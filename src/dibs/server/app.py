@@ -8,16 +8,14 @@ from importlib.metadata import version
 from typing import TextIO
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from dibs.config import ServerSettings
-from dibs.errors import DibsError
 from dibs.github.intake import Intake
 from dibs.server import pages
 from dibs.server.api import board_routes, github, mcp, responses, verb_routes
 from dibs.server.api.endpoints import DocumentedApp
+from dibs.server.api.hot_verbs import HotVerbs
 from dibs.server.auth import routes as auth_routes
 from dibs.server.auth.guard import Guard
 from dibs.server.compat import session_task, story_011
@@ -58,13 +56,9 @@ def make(
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        exception_handlers={
-            DibsError: responses.on_refusal,
-            RequestValidationError: responses.on_invalid_parameter,
-            HTTPException: responses.on_http_error,
-            Exception: responses.on_crash,
-        },
     )
+    for kind, handle in responses.HANDLERS.items():
+        app.add_exception_handler(kind, handle)
     app.state.service = service
     metrics = Metrics(service)
     parts = (verb_routes, board_routes, sse, mcp, health, session_task, story_011, pages)
@@ -79,7 +73,7 @@ def make(
         app.router.routes.extend(router.routes)
     hosts, origins = address.hosts_and_origins(settings, port)
     return Guard(
-        app,
+        HotVerbs(app, service),
         hosts=frozenset([*hosts, *more_hosts]),
         origins=frozenset(origins),
         log=log,

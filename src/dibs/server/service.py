@@ -17,6 +17,7 @@ from dibs.errors import DibsError
 from dibs.sdk.sweeper import Sweeper
 from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
+from dibs.server.shared_calls import SharedCalls
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
 from dibs.store.contract import Store, Watch
@@ -89,6 +90,8 @@ class Service:
         self._reads = ThreadPoolExecutor(READ_THREADS, "read")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
         store.separate_readers()
+        commits = store.shared_commits()
+        self._shared_calls = None if commits is None else SharedCalls(commits, settings)
         self.open_requests = OpenRequests()
         self.callers.on_revoked = self.open_requests.check_now
         self._is_behind, self._counted_event = True, 0
@@ -131,8 +134,9 @@ class Service:
         if self._browser_mark:
             background.sign_out_browsers(self.board, self._browser_mark)
 
-    def caller(self, request: Request) -> Caller:
-        found = self.callers.authenticate(request)
+    def caller(self, request: Request, board: Board | None = None) -> Caller:
+        """Who sent the request. `board`: see `Callers.authenticate`."""
+        found = self.callers.authenticate(request, board)
         request.state.caller = found.key
         return found
 
@@ -151,6 +155,13 @@ class Service:
     async def run(self, work: Callable[[], T]) -> T:
         """Run a verb in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
+
+    async def run_hot(self, work: Callable[[Board], T]) -> T:
+        """Run a verb that is called all the time and never takes long: it shares its commit with others, if the store
+        can do that."""
+        if self._shared_calls is None:
+            return await self.run(lambda: work(self.board))
+        return await self._shared_calls.run(work)
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read, which may take long, in a thread."""

@@ -7,6 +7,8 @@ from dibs.errors import Invalid, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dibs.store.contract import Store
 
 POSTGRES = ("postgresql", "postgres")
@@ -87,6 +89,26 @@ def migrate_store(url: str, settings: Settings) -> tuple[int, int]:
     # Opening the file migrates it.
     open_store(url, settings).close()
     return before, _sqlite_schema(path)
+
+
+def remove_store(url: str, settings: Settings, check: Callable[[], None]) -> list[str]:
+    """Remove the board at `url`, unless `check` refuses it; return the paths that were removed, or the name of the
+    schema."""
+    kind, path = _parse(url)
+    if kind in HTTP:
+        raise Invalid(f"{url} is a server; remove the board on its machine", field="store")
+    if kind in POSTGRES:
+        _require_postgres(url)
+        from dibs.store.postgres import removal as postgres_removal
+
+        return postgres_removal.remove(url, check)
+    if kind == VAULT:
+        from dibs.store.vault import removal as vault_removal
+
+        return vault_removal.remove(path, settings.lock_wait_seconds, check)
+    from dibs.store.sqlite import removal
+
+    return removal.remove(path, settings.lock_wait_seconds, check)
 
 
 def make_hub(path: str) -> bool:

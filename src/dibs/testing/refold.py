@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[frozenset[str], str]] = {
     "offered": (READY, SAME),
     "offer_lapsed": (READY, SAME),
     "unblocked": (frozenset({"blocked"}), REST),
+    "blocked": (READY | {"scheduled"}, "blocked"),
     "due": (frozenset({"scheduled"}), REST),
     "claimed": (READY | {"parked"}, "in_progress"),
     "progress": (HELD, SAME),
@@ -48,6 +49,7 @@ KINDS: dict[str, tuple[frozenset[str], str]] = {
     "parked": (RESTING, "parked"),
     "unparked": (frozenset({"parked"}), REST),
     "retried": (frozenset({"failed"}), REST),
+    "reopened": (frozenset({"done", "cancelled", "rejected"}), REST),
     "cancelled": (RESTING | HELD | {"parked"}, "cancelled"),
     "restored": (RESTING | HELD | {"parked", "failed"}, SAME),
     "found": (RESTING | ENDED | {"parked"}, ANYWHERE),
@@ -229,6 +231,8 @@ class Story:
         self.fields["failures"] += event.kind == "failed"
         if event.kind == "retried":
             self.fields.update(strikes=0, failures=0, not_before=None)
+        if event.kind == "reopened":
+            self.fields.update(strikes=0, failures=0)
         if event.kind == "failed" and not self._is_over(event):
             self.fields["not_before"] = event.data.get("not_before")
             if not self.fields["not_before"] or self.fields["not_before"] < event.at:
@@ -240,11 +244,14 @@ class Story:
             self.fields.update(needs_approval=True, approved=self.fields["approved"] and "draft" not in event.data)
         elif event.kind in ("approved", "sent_back"):
             self.fields.update(needs_approval=False, approved=event.kind == "approved" or self.fields["approved"])
+        elif event.kind == "reopened" and self.fields["approved"] and "approved" in event.data:
+            # A move of its file keeps the approval that the file shows.
+            self.fields.update(needs_approval=not self.fields["review"], approved=False)
 
     def _move(self, event: Event) -> None:
         if event.status not in self._leads_to(event):
             self._odd(f"event {event.number} ({event.kind}) leads to {event.status}")
-        if event.kind in ("restored", "found"):
+        if event.kind in ("restored", "found", "reopened"):
             void_from = event.data.get("void_from")
             least = self.fields["token"] + (event.kind == "restored") if void_from is None else void_from - 1
             if event.token < least:

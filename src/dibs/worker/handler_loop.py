@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import threading
 from concurrent.futures import CancelledError
 
@@ -22,6 +23,9 @@ from dibs.model import READY
 from dibs.randomness import backoff_seconds
 from dibs.sdk.claim_handle import LOSSES, REASON_CHARACTERS_MAX, ClaimHandle, storable, summary
 from dibs.sdk.heartbeat import clock
+
+#: Where workers log: the starts and ends of runs, and with a traceback what a handler raised.
+LOGGER = logging.getLogger("dibs.worker")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -365,6 +369,7 @@ class HandlerCall:
             raise Invalid(f"a handler returns None, a note, a Draft or a dict of {fields}, not {result!r:.200}")
 
     def _failed(self, error: BaseException) -> tuple[str, str]:
+        LOGGER.error("the handler of %s raised", self.claim.item.id, exc_info=error)
         reason = summary(error)
         try:
             if self.claim.outcome is None:

@@ -17,6 +17,7 @@ approval, its handler returns a `Draft`; an approved draft is in `claim.approved
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -29,7 +30,7 @@ from dibs.errors import DibsError, Invalid, SessionNotFound, StoreUnavailable
 from dibs.sdk.claim_handle import summary
 from dibs.sdk.heartbeat import clock
 from dibs.text import times
-from dibs.worker.handler_loop import GRACE_SECONDS, TICK_SECONDS, CannotBegin, Draft, HandlerLoop
+from dibs.worker.handler_loop import GRACE_SECONDS, LOGGER, TICK_SECONDS, CannotBegin, Draft, HandlerLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ WAIT_SECONDS = 20.0
 RELEASE_ALL_SECONDS = 2 * GRACE_SECONDS
 #: How long a stopping worker waits for handler loops that wait for an item: the end of the session ends their wait.
 LAST_ASKING_SECONDS = 1.0
+
+
+LEVELS = dict.fromkeys(("failed", "timed_out", "lost", "refused"), logging.WARNING)
 
 
 class Worker:
@@ -112,6 +116,8 @@ class Worker:
         once the running handlers have finished; with `once`, so is an unavailable store."""
         if not self._handler_loops:
             raise Invalid("a worker needs a handler: @worker.handles(...)", field="handles")
+        kinds = ", ".join(" or ".join(loop.types) or "every type" for loop in self._handler_loops)
+        LOGGER.info("%s works on items of %s", self.agent, kinds)
         before = self._take_signals()
         try:
             for loop in self._handler_loops:
@@ -128,6 +134,9 @@ class Worker:
         error, self._fatal = self._fatal, None
         if error is not None:
             raise error
+        LOGGER.info(
+            "%s stopped: %s", self.agent, ", ".join(f"{n} {word}" for word, n in self.tally.items()) or "no runs"
+        )
         return self.tally
 
     def stop(self) -> None:
@@ -177,6 +186,7 @@ class Worker:
         )
 
     def report(self, word: str, claim: ClaimHandle | None, text: str = "") -> None:
+        LOGGER.log(LEVELS.get(word, logging.INFO), "%s", _log_line(self.agent, word, claim, text))
         for listener in self._listeners:
             try:
                 listener(word, claim, text)
@@ -279,6 +289,18 @@ class Worker:
         if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # otherwise nohup lets the worker outlive its terminal
             numbers.append(signal.SIGHUP)
         return {number: signal.signal(number, stop) for number in numbers}
+
+
+def quiet_logger() -> None:
+    """For a program that shows the events itself."""
+    LOGGER.addHandler(logging.NullHandler())
+    LOGGER.propagate = False
+
+
+def _log_line(agent: str, word: str, claim: ClaimHandle | None, text: str) -> str:
+    """`coder failed fix-login: no such file`, in one line, whatever the texts contain."""
+    line = " ".join([agent, word, *([] if claim is None else [claim.item.id])]) + (f": {text}" if text else "")
+    return " ".join("".join(char if char.isprintable() else " " for char in line).split())
 
 
 def log_file(path: str | os.PathLike[str], agent: str) -> str:

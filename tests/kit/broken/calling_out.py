@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.model.webhooks import Webhook
+from dibs.model.webhooks import Delivery, Webhook
 from tests.kit.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -31,6 +31,12 @@ class KnowsAWebhookByItsIdAlone(Mistake):
     def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
         known = [one for one in self.inner.webhooks() if one.id == webhook.id]
         return known[0] if known else self.inner.add_webhook(webhook, secret=secret)
+
+
+@caught_by("webhooks", "test_a_message_is_sent_by_hand_and_its_failure_is_told")
+class BelievesThatAMessageArrived(Mistake):
+    def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery:
+        return Delivery(webhook=webhook, event=event, delivered=True, answer="200 OK")
 
 
 @caught_by("webhooks")

@@ -159,6 +159,12 @@ class LetsAgentsSpeakForOthers(Mistake):
         return self.inner.edit(item, changes, relabel=relabel or "payload" in changes, **asked)
 
 
+@caught_by("reviews", "test_only_an_admin_takes_an_item_off_the_subject_that_it_follows")
+class LetsAgentsMoveSubjects(Mistake):
+    def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Any:
+        return self.inner.edit(item, changes, relabel=relabel or "subject" in changes, **asked)
+
+
 @caught_by("reviews", "test_a_result_leaves_the_approval_of_the_work")
 class ForgetsTheApproval(Mistake):
     """Takes a result for a draft, which asks for an approval of its own."""

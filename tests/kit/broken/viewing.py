@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dibs.model import STATUSES
-from dibs.model.dashboard import Bulk
+from dibs.model.dashboard import Bulk, Deduction
 from tests.kit.broken.mistake import Mistake, caught_by
 from tests.kit.broken.overlooking import NEVER, ForgetfulReads
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Prune, Sweep
-    from dibs.model.dashboard import Paged, Series, View, Window
+    from dibs.model.dashboard import Paged, Seat, Series, View, Window
     from dibs.rules.decision import State
 
 
@@ -83,6 +83,19 @@ class EverybodyScoresAHundred(Mistake):
     def view(self) -> View:
         view = self.inner.view()
         return view.replace(sessions=tuple(seat.replace(score=100, reasons=()) for seat in view.sessions))
+
+
+@caught_by("overview", "test_a_score_is_about_the_runs_that_are_shown")
+class ScoresRunsThatAreNotShown(Mistake):
+    """Counts failed runs that are further back than the ten that are shown."""
+
+    def view(self) -> View:
+        view = self.inner.view()
+        return view.replace(sessions=tuple(seat.replace(reasons=self._reasons(seat)) for seat in view.sessions))
+
+    def _reasons(self, seat: Seat) -> tuple[Deduction, ...]:
+        share = seat.ended.get("failed", 0) / (sum(seat.ended.values()) or 1)
+        return (Deduction(code="failed", points=int(20 * share + 0.5), text="failed"),) if share else ()
 
 
 @caught_by("overview", "test_a_page_has_what_matches_and_counts_that_obey_the_filter")

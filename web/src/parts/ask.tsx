@@ -3,7 +3,11 @@ import "../core";
 import { useEffect, useRef } from "preact/hooks";
 import { question } from "../state/notices";
 import { carryOut } from "../state/carry_out";
+import { number } from "../state/text";
 import { Text } from "./bits";
+
+/** As many items are named before something is done to all of them. */
+const NAMED = 12;
 
 export function Ask() {
   const asked = question.value;
@@ -27,6 +31,16 @@ export function Ask() {
         <h2 id="asked">
           {action.label}: <Text>{what}</Text>
         </h2>
+        {targets.length > 1 && (
+          <p class="dim named">
+            {targets.slice(0, NAMED).map((item) => (
+              <span class="id" key={item.id}>
+                <Text>{item.id}</Text>
+              </span>
+            ))}
+            {targets.length > NAMED && `and ${number(targets.length - NAMED)} more`}
+          </p>
+        )}
         {action.asks && (
           <label>
             {action.asks[1]}

@@ -5,6 +5,7 @@ import uPlot from "uplot";
 import { prefs } from "../state/prefs";
 import type { Values } from "../state/series";
 import { time } from "../state/text";
+import { duration } from "./duration";
 import { Later } from "./later";
 
 export interface Line {
@@ -24,8 +25,13 @@ function clock(seconds: number): string {
   return at.getHours() || at.getMinutes() ? time(seconds * 1000).slice(0, 5) : `${at.getDate()}.${at.getMonth() + 1}.`;
 }
 
+/** Where a duration has its lines: not at 2,500 seconds. */
+const STEPS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400, 604800];
+
 export interface Charted {
   title: string;
+  /** Its values are seconds, shown as 1h30m. */
+  isDuration?: boolean;
   from: number;
   step: number;
   lines: Line[];
@@ -70,7 +76,7 @@ export function Chart(given: Charted) {
 }
 
 /** Draws into the element, until the returned function is called. */
-function plotted(element: HTMLElement, { from, step, lines }: Charted): () => void {
+function plotted(element: HTMLElement, { from, step, lines, isDuration }: Charted): () => void {
   const style = getComputedStyle(element);
   const color = (name: string) => {
     element.style.color = `var(--${name})`;
@@ -87,7 +93,7 @@ function plotted(element: HTMLElement, { from, step, lines }: Charted): () => vo
       legend: { live: false },
       cursor: { y: false },
       scales: { y: { range: (_, _least, most) => [0, most > 0 ? most * 1.05 : 1] } },
-      axes: [{ ...axis, size: 28, values: (_, at) => at.map(clock) }, { ...axis, size: 46, values: (_, at) => at.map((value) => compact.format(value)) }],
+      axes: [{ ...axis, size: 28, values: (_, at) => at.map(clock) }, { ...axis, size: 50, ...(isDuration ? { incrs: STEPS } : {}), values: (_, at) => at.map(isDuration ? duration : compact.format) }],
       series: [
         {},
         ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false }, spanGaps: true })),

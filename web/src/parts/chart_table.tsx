@@ -1,11 +1,13 @@
 /** The figures of a chart. */
 import "../core";
 import { time } from "../state/text";
+import { duration } from "./duration";
 import type { Charted } from "./chart";
 
 const ROWS = 24;
 
-export function ChartTable({ title, from, step, lines }: Charted) {
+export function ChartTable({ title, from, step, lines, isDuration }: Charted) {
+  const written = (value: number) => (isDuration ? duration(value) : String(Math.round(value * 100) / 100));
   const size = lines[0]?.values.length ?? 0;
   const stride = Math.max(1, Math.ceil(size / ROWS));
   // The latest value is the last row, whatever the stride.
@@ -26,7 +28,7 @@ export function ChartTable({ title, from, step, lines }: Charted) {
             <tr key={at}>
               <td>{time(from + at * step * 1000).slice(0, 5)}</td>
               {lines.map((line) => (
-                <td key={line.name}>{line.values[at] == null ? "–" : Math.round(line.values[at]! * 100) / 100}</td>
+                <td key={line.name}>{line.values[at] == null ? "–" : written(line.values[at]!)}</td>
               ))}
             </tr>
           ))}

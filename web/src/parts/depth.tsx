@@ -9,10 +9,10 @@ const HEIGHT = 40;
 export function Depth({ hours, place, width, from, to }: Place & { hours: number; place: Place | null; width: number }) {
   const { series, problem } = useSeries(hours, place);
   const ready = series?.depth.ready ?? [];
-  const most = Math.max(1, ...ready.map(Number));
+  const most = Math.max(0, ...ready.map(Number));
   const points = ready.flatMap((value, at) => {
     const end = series!.from_at + (at + 1) * series!.step_seconds * 1000;
-    return value === null ? [] : [`${end - from},${HEIGHT - 3 - ((HEIGHT - 6) * value) / most}`];
+    return value === null ? [] : [`${end - from},${HEIGHT - 3 - ((HEIGHT - 6) * value) / (most || 1)}`];
   });
   const words = problem ?? (points.length ? `up to ${number(most)}` : "");
   return (

@@ -4,6 +4,7 @@ import type { Detail } from "../api";
 import { Text } from "./bits";
 import { diff } from "./diff";
 import { useKey } from "./use_key";
+import { SessionText } from "./words";
 
 export const hasDraft = (detail: Detail): boolean => detail.runs.some((run) => run.draft !== null);
 
@@ -19,7 +20,7 @@ export function Draft({ detail }: { detail: Detail }) {
     <>
       <h2>
         <span>
-          Draft of run {latest.token} by <Text>{latest.session}</Text>
+          Draft of run {latest.token} by <SessionText id={latest.session} />
         </span>
         {before && (
           <button aria-pressed={compares} onClick={() => setCompares(!compares)}>

@@ -7,7 +7,7 @@ import { begin, isAsking } from "../state/history";
 import { isLive } from "../state/lamp";
 import { ago, time } from "../state/text";
 import { Text } from "./bits";
-import { ItemLink } from "./words";
+import { ItemLink, SessionText } from "./words";
 
 const TONES: Record<string, string> = {
   ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue", handed: "blue" },
@@ -22,10 +22,12 @@ export function words(event: Event): string {
 }
 
 /** What another system says about the item or its run: see `external` and `annotate`. */
-function elsewhere({ data }: Event): string {
+function elsewhere({ data, kind, actor, agent }: Event): string {
   const { payload, checks } = data as { payload?: { external?: { said?: string } }; checks?: Record<string, { state: string }> };
   const told = Object.entries(checks ?? {}).map(([name, check]) => `${name}: ${check.state}`);
-  return payload?.external?.said ?? told.join(", ");
+  // The session of an annotation is that of the run, whoever wrote it.
+  const by = kind === "annotated" && actor !== agent ? [`by ${actor}`] : [];
+  return payload?.external?.said ?? [...by, ...(told.length ? [told.join(", ")] : [])].join(" · ");
 }
 
 export const EventLine = ({ event, names = true }: { event: Event; names?: boolean }) => (
@@ -35,7 +37,7 @@ export const EventLine = ({ event, names = true }: { event: Event; names?: boole
     </time>{" "}
     {names && <ItemLink id={event.item} />} <b class={TONES[event.kind] ?? ""}>{event.kind.replaceAll("_", " ")}</b>{" "}
     <span class="dim">
-      <Text>{event.session ?? event.actor}</Text>
+      {event.session ? <SessionText id={event.session} /> : <Text>{event.actor}</Text>}
     </span>{" "}
     <Text>{words(event)}</Text>
   </li>

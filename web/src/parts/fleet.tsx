@@ -3,7 +3,7 @@ import "../core";
 import { useEffect, useMemo } from "preact/hooks";
 import { now } from "../state/clock";
 import { RunsWindow } from "../state/window";
-import { lanesOf } from "./fleet_lanes";
+import { lanesOf, stacked } from "./fleet_lanes";
 import { type Lane, LANE, Lanes } from "./lanes";
 import { openItem } from "./bits";
 import { useSight } from "./window";
@@ -11,7 +11,7 @@ import { useSight } from "./window";
 const SPAN_MS = 2 * 3600_000;
 
 const trouble = (lane: Lane): number =>
-  (lane.silentSince ? 4 : 0) +
+  (lane.runs.some((run) => run.silentSince) ? 4 : 0) +
   lane.runs.filter((run) => ["failed", "expired", "owner_died"].includes(run.outcome ?? "")).length;
 
 export function Fleet() {
@@ -22,7 +22,7 @@ export function Fleet() {
   const at = Math.floor(now.value / 5000) * 5000;
   const from = at - SPAN_MS;
   const lanes = lanesOf(found, "session", from, at).sort((a, b) => trouble(b) - trouble(a));
-  const shown = lanes.slice(0, Math.max(1, Math.floor((sight.height - 24) / LANE)));
+  const shown = stacked(lanes).slice(0, Math.max(1, Math.floor((sight.height - 24) / LANE)));
   return (
     <div class="fleet-box" ref={box}>
       {found.problem.value ? (

@@ -2,26 +2,26 @@
 import { useEffect, useRef } from "preact/hooks";
 import { prefs } from "../state/prefs";
 import type { Refused, Span } from "../state/window";
+import { MARKS, OTHER } from "./marks";
+
+/** A run, and since when its holder has been silent. */
+export type Bar = Span & { silentSince: number | null };
 
 export interface Lane {
+  /** Empty if the lane goes on with that of the one before. */
   name: string;
-  runs: Span[];
+  runs: Bar[];
   refused: Refused[];
-  /** Since when the holder has been silent. */
-  silentSince: number | null;
 }
 
 export const LANE = 22;
 /** How wide the names of the lanes are. */
 export const NAME = 128;
 const AXIS = 20;
+/** How wide a time of the axis is. */
+const CLOCK = 36;
 const BAR = 14;
 const STEPS_MIN = [1, 2, 5, 10, 15, 30, 60, 120, 240];
-const SIGNS: Record<string, [string, string]> = {
-  ...{ done: ["✓", "--green"], submitted: ["✓", "--violet"], failed: ["✕", "--red"], rejected: ["⊗", "--red"] },
-  ...{ expired: ["✕", "--amber"], owner_died: ["✕", "--amber"], released: ["↺", "--dim"], forgotten: ["↺", "--dim"] },
-  ...{ force_released: ["⇤", "--violet"], cancelled: ["–", "--dim"], handed: ["→", "--blue"] },
-};
 
 export interface Drawn {
   lanes: Lane[];
@@ -117,13 +117,14 @@ function draw(element: HTMLCanvasElement, { lanes, from, to, now, top = 0 }: Dra
     pen.fillStyle = color("--text");
     pen.fillText(cut(pen, lane.name, NAME - 12), 4, y + LANE / 2);
     pen.fillStyle = color("--line");
-    pen.fillRect(NAME, y + LANE - 1, width - NAME, 1);
+    if (lanes[at + 1]?.name !== "") pen.fillRect(NAME, y + LANE - 1, width - NAME, 1);
     pen.beginPath();
     pen.rect(NAME, AXIS, width - NAME, height - AXIS);
     pen.clip();
-    for (const run of lane.runs) if ((run.end ?? now) >= from && run.start <= to) drawRun(pen, color, x, run, lane, now, y);
+    for (const run of lane.runs) if ((run.end ?? now) >= from && run.start <= to) drawRun(pen, color, x, run, now, y);
     pen.fillStyle = color("--violet");
-    for (const one of lane.refused) pen.fillText("◆", x(one.at) - 4, y + LANE / 2);
+    // At the edge of the lane, so that names can be read.
+    for (const one of lane.refused) pen.fillText("◆", x(one.at) - 4, y + 5);
     pen.restore();
   }
   pen.fillStyle = color("--red");
@@ -141,7 +142,7 @@ function drawAxis(pen: CanvasRenderingContext2D, color: Color, x: Place, from: n
     pen.fillStyle = color("--line");
     pen.fillRect(x(at), AXIS, 1, height);
     pen.fillStyle = color("--dim");
-    pen.fillText(new Date(at).toTimeString().slice(0, 5), x(at) + 3, AXIS / 2);
+    if (x(at) + CLOCK < x(to)) pen.fillText(new Date(at).toTimeString().slice(0, 5), x(at) + 3, AXIS / 2);
   }
 }
 
@@ -149,12 +150,12 @@ function drawRun(
   pen: CanvasRenderingContext2D,
   color: Color,
   x: Place,
-  run: Span,
-  lane: Lane,
+  run: Bar,
   now: number,
   y: number,
 ): void {
-  const [sign, tone] = run.outcome ? (SIGNS[run.outcome] ?? ["·", "--dim"]) : ["", "--blue"];
+  const [sign, name] = run.outcome ? (MARKS[run.outcome] ?? OTHER) : ["", "blue"];
+  const tone = `--${name}`;
   const left = x(run.start);
   const right = Math.max(left + 2, x(run.end ?? now));
   const top = y + (LANE - BAR) / 2;
@@ -163,7 +164,7 @@ function drawRun(
   pen.fillRect(left, top, right - left, BAR);
   pen.globalAlpha = 1;
   pen.fillRect(left, top + BAR - 3, right - left, 3);
-  const silent = run.end === null && lane.silentSince ? Math.max(left, x(lane.silentSince)) : right;
+  const silent = run.silentSince ? Math.max(left, x(run.silentSince)) : right;
   pen.fillStyle = color("--amber");
   pen.globalAlpha = 0.45;
   for (let at = silent; at < right; at += 5) pen.fillRect(at, top, 2, BAR);

@@ -4,7 +4,7 @@ import { holdings, seats } from "../state/board";
 import { now } from "../state/clock";
 import { isSilent, mark } from "../state/health";
 import { href, route, view } from "../state/route";
-import { ago, KINDS, left, priority, words } from "../state/text";
+import { ago, KINDS, left, priority, sessionName, words } from "../state/text";
 import { Text } from "./bits";
 
 const SIGNS: Record<string, string> = {
@@ -31,11 +31,17 @@ export const ItemLink = ({ id }: { id: string }) => (
   </a>
 );
 
+export const SessionText = ({ id }: { id: string }) => (
+  <span title={id}>
+    <Text>{sessionName(id)}</Text>
+  </span>
+);
+
 export function SessionName({ id }: { id: string }) {
   const kind = seats.get(id)?.kind;
   return (
     <a class="id" href={href("sessions", { q: id })}>
-      <Text>{id}</Text>
+      <SessionText id={id} />
       {kind && <small> {(KINDS[kind] ?? kind).toLowerCase()}</small>}
     </a>
   );
@@ -66,8 +72,10 @@ export function ClaimedBy({ item }: { item: Brief }) {
     return (
       <span class={silent ? "claimed silent" : "claimed"}>
         <span class="sign">{silent ? "[!]" : "[*]"}</span> <SessionName id={held.session} />{" "}
-        {silent ? "silent " : ""}
-        <Ago at={silent ? held.renewed_at : held.claimed_at} />
+        <span class="since">
+          {silent ? "silent " : ""}
+          <Ago at={silent ? held.renewed_at : held.claimed_at} />
+        </span>
       </span>
     );
   }

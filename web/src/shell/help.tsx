@@ -5,21 +5,33 @@ import { prefs, set } from "../state/prefs";
 import { help } from "./dialogs";
 
 const KEYS: [keys: string, meaning: string][] = [
-  ["g n · g q · g f · g s", "now, queue, in flight, sessions"],
-  ["g t · g a · g m · g e", "timeline, approvals, metrics, events"],
-  ["j k ↓ ↑", "move"],
-  ["Enter", "open beside the list; again: as a page"],
+  ["g n", "now"],
+  ["g q", "queue"],
+  ["g f", "in flight"],
+  ["g s", "sessions"],
+  ["g t", "timeline"],
+  ["g a", "approvals"],
+  ["g m", "metrics"],
+  ["g e", "events"],
+  ["j k", "move"],
+  ["↵", "open; again: as a page"],
   ["Esc", "back"],
-  ["x · X", "select; select up to here"],
   ["/", "filter"],
-  ["n · e", "new item, edit"],
-  ["a · A", "approve; approve as done"],
-  ["b · R", "send back, reject"],
-  ["r · p · c", "retry, park or unpark, cancel"],
-  ["F", "force-release"],
+  ["x", "select"],
+  ["X", "select up to here"],
   [".", "pause the screen"],
   ["w", "wall display"],
   ["?", "this help"],
+  ["n", "new item"],
+  ["e", "edit"],
+  ["a", "approve"],
+  ["A", "approve as done"],
+  ["b", "send back"],
+  ["R", "reject"],
+  ["r", "retry, reopen"],
+  ["p", "park, unpark"],
+  ["c", "cancel"],
+  ["F", "force-release"],
 ];
 
 function Choice({ label, name, options }: { label: string; name: "rows" | "theme" | "keys"; options: string[] }) {
@@ -39,18 +51,14 @@ export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} aria-labelledby="help" onClose={() => (help.value = false)}>
+    <dialog class="help" ref={dialog} aria-labelledby="help" onClose={() => (help.value = false)}>
       <h2 id="help">Keys</h2>
       <dl class="keys">
         {KEYS.map(([keys, meaning]) => (
           <div key={keys}>
             <dt>
-              {keys.split(" · ").map((chord) => (
-                <span key={chord}>
-                  {chord.split(" ").map((one) => (
-                    <kbd key={one}>{one}</kbd>
-                  ))}
-                </span>
+              {keys.split(" ").map((one) => (
+                <kbd key={one}>{one}</kbd>
               ))}
             </dt>
             <dd>{meaning}</dd>

@@ -43,6 +43,10 @@ export const ACTIONS: Action[] = [
   },
   { key: "r", verb: "retry", label: "retry", role: "admin", fits: (item) => item.status === "failed" },
   {
+    ...{ key: "r", verb: "reopen", label: "reopen", role: "admin", confirms: true },
+    fits: (item) => ["done", "rejected", "cancelled"].includes(item.status),
+  },
+  {
     ...{ key: "p", verb: "park", label: "park", role: "agent" },
     fits: (item) => ["ready", "blocked", "scheduled"].includes(item.status),
   },

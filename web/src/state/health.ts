@@ -1,7 +1,7 @@
 /** The marks of claims, and what needs a person, at this second: silence sends no event. */
 import type { Brief, Held } from "../api";
 import { holdings, items, type Known, settings } from "./board";
-import { ago, ordinal } from "./text";
+import { ago, ordinal, sessionName } from "./text";
 
 export type Mark = "healthy" | "stale" | "orphaned" | "warning" | "expiring";
 
@@ -11,11 +11,12 @@ export function mark(held: Held, now: number): Mark {
   const silent = (now - held.renewed_at) / 1000;
   if (left <= limits.expiring_seconds!) return "expiring";
   if (left <= limits.warning_seconds!) return "warning";
+  // A person sends no heartbeats.
+  if (held.kind === "person") return "healthy";
   if (silent > limits.orphan_seconds!) return "orphaned";
   return silent > limits.stale_seconds! ? "stale" : "healthy";
 }
 
-/** A person sends no heartbeats. */
 export const isSilent = (held: Held, now: number): boolean =>
   held.kind !== "person" && (now - held.renewed_at) / 1000 > settings.value.stale_seconds!;
 
@@ -48,7 +49,7 @@ function needOf(item: Known, now: number): Need | null {
       const held = holdings.get(item.id);
       if (!held || !isSilent(held, now)) return null;
       const again = item.strikes ? `${ordinal(item.strikes + 1)} try, ` : "";
-      const why = `${again}${held.session} silent ${age(held.renewed_at)}`;
+      const why = `${again}${sessionName(held.session)} silent ${age(held.renewed_at)}`;
       return { item, rank: 1, why, since: held.renewed_at, keys: "F" };
     }
     case "blocked": {

@@ -16,7 +16,10 @@ export function begin(): void {
 }
 
 /** Whether there may be something before the oldest event of the feed, as far as this page keeps events. */
-export const hasEarlier = (): boolean => feed.length < FEED_MAX && feed.at(-1)?.id !== 1;
+export const hasEarlier = (): boolean => feed.length < FEED_MAX && feed.at(-1)?.id !== oldest;
+
+/** The first event that the board has kept, as far as that is known. */
+let oldest = 1;
 
 export function back(): void {
   if (isAsking.peek() || !hasEarlier()) return;
@@ -36,6 +39,7 @@ async function append(where: string): Promise<void> {
     const first = feed.at(-1)?.id ?? Infinity;
     const older = found.filter((event) => event.id < first).reverse();
     feed.push(...older.slice(0, FEED_MAX - feed.length));
+    if (!older.length && feed.length) oldest = first;
     soon();
   } catch {
     // The lamp says that the server is away.

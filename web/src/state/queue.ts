@@ -6,6 +6,7 @@ import { type Filter, matcher, parse, query } from "./filter";
 import { get } from "./http";
 import { List } from "./list";
 import { route, view } from "./route";
+import { whenSeen } from "./seen";
 
 const PAGE = 200;
 /** The server gives no more at once. */
@@ -81,8 +82,10 @@ export function more(): void {
 function askLater(): void {
   if (found.length > ASKED_MAX) return;
   timer ??= setTimeout(() => {
-    timer = null;
-    void ask(true);
+    whenSeen(() => {
+      timer = null;
+      void ask(true);
+    });
   }, Math.max(AGAIN_MS, REST * took));
 }
 

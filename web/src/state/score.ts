@@ -19,10 +19,13 @@ export function score(seat: Seat, now: number): { score: number; reasons: Deduct
     else if (left <= limits.warning_seconds!) add("warning", 10, "little time left");
   }
   const ended = seat.recent.filter((run) => run.outcome);
-  const share = (...kinds: string[]) => ended.filter((run) => kinds.includes(run.outcome!)).length / (ended.length || 1);
-  add("lost", Math.round(25 * share("expired", "owner_died")), "lost claims");
-  add("failed", Math.round(20 * share("failed")), "failed runs");
+  const share = (code: string, points: number, kinds: string[]) => {
+    const count = ended.filter((run) => kinds.includes(run.outcome!)).length;
+    if (count) add(code, Math.floor((points * count) / ended.length + 0.5), `${count} of ${ended.length} ${code}`);
+  };
+  share("lost", 25, ["expired", "owner_died"]);
+  share("failed", 20, ["failed"]);
   const context = seat.meta.context_percent;
-  if (typeof context === "number" && context > 85) add("context", 15, `${Math.round(context)} % context`);
+  if (typeof context === "number" && context > 85) add("context", 15, `context ${Math.round(context)} %`);
   return { score: Math.max(0, 100 - found.reduce((sum, one) => sum + one.points, 0)), reasons: found };
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type * as api from "../api";
 import { isSet, now } from "./clock";
 import { get } from "./http";
+import { whenSeen } from "./seen";
 
 /** One value for each step; null where there is none. */
 export type Values = (number | null)[];
@@ -10,6 +11,8 @@ type Lists = "events" | "depth" | "time_to_claim" | "duration" | "cost";
 export type Series = Omit<api.Series, Lists> & Record<Lists, Record<string, Values>>;
 
 const AGAIN_MS = 30_000;
+/** The past of a very busy board takes long to read: it is read again after so many times as long. */
+const REST = 20;
 const POINTS = 240;
 
 export interface Place {
@@ -23,22 +26,32 @@ export function useSeries(hours: number, place: Place | null = null): { series: 
   const hasTime = isSet.value;
   useEffect(() => {
     if (!hasTime) return;
+    let stop = () => {};
     let isWanted = true;
+    const again = (began: number) => {
+      const timer = setTimeout(() => (stop = whenSeen(ask)), Math.max(AGAIN_MS, REST * (performance.now() - began)));
+      stop = () => clearTimeout(timer);
+    };
     const ask = () => {
+      const began = performance.now();
       const to = Math.min(place?.to ?? Infinity, now.peek());
       const from = place?.from ?? to - hours * 3600_000;
       const step = Math.ceil((to - from) / 1000 / POINTS);
-      if (from >= to) return setFound({ series: null, problem: null });
-      get<Series>(`/v1/series?from=${from}&to=${to}&step=${step}`).then(
-        (series) => isWanted && setFound({ series, problem: null }),
-        (error) => isWanted && setFound((old) => ({ ...old, problem: error.message })),
-      );
+      if (from >= to) {
+        setFound({ series: null, problem: null });
+        return again(began);
+      }
+      void get<Series>(`/v1/series?from=${from}&to=${to}&step=${step}`)
+        .then(
+          (series) => isWanted && setFound({ series, problem: null }),
+          (error) => isWanted && setFound((old) => ({ ...old, problem: error.message })),
+        )
+        .then(() => isWanted && again(began));
     };
     ask();
-    const timer = setInterval(ask, AGAIN_MS);
     return () => {
       isWanted = false;
-      clearInterval(timer);
+      stop();
     };
   }, [hours, hasTime, place?.from, place?.to]);
   return found;

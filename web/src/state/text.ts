@@ -25,6 +25,10 @@ export const time = (at: number): string => new Date(at).toTimeString().slice(0,
 
 export const when = (at: number): string => new Date(at).toLocaleString(undefined, { hour12: false });
 
+const UUID = /^([0-9a-f]{4})[0-9a-f]{4}-(?:[0-9a-f]{4}-){3}[0-9a-f]{8}([0-9a-f]{4})/;
+/** The id of a session as people tell it from others: coding agents give theirs a UUID, whose beginning may be the time. */
+export const sessionName = (id: string): string => id.replace(UUID, "$1…$2");
+
 export function priority(value: number): string {
   return PRIORITIES.find(([least]) => value >= least)?.[1] ?? String(value);
 }

@@ -3,6 +3,7 @@ import { effect, signal } from "@preact/signals";
 import { version } from "./board";
 import { isSet, now } from "./clock";
 import { get } from "./http";
+import { whenSeen } from "./seen";
 
 export interface Span {
   item: string;
@@ -49,17 +50,23 @@ export class RunsWindow {
   /** Follow the board until the returned function is called. */
   follow(from: () => number): () => void {
     let timer: ReturnType<typeof setTimeout> | null = null;
+    let giveUp = () => {};
+    const again = () => {
+      timer = null;
+      void this.ask(this.upTo - OVERLAP_MS);
+    };
     const stop = effect(() => {
       version.value;
       if (!isSet.value) return;
       const wanted = from();
       if (wanted < this.from) void this.ask(wanted);
-      else timer ??= setTimeout(() => ((timer = null), void this.ask(this.upTo - OVERLAP_MS)), AGAIN_MS);
+      else timer ??= setTimeout(() => (giveUp = whenSeen(again)), AGAIN_MS);
       this.forget(wanted - KEPT_MS);
     });
     return () => {
       stop();
       if (timer) clearTimeout(timer);
+      giveUp();
     };
   }
 

@@ -9,6 +9,7 @@ import { useDetail } from "../parts/detail";
 import { Changed } from "../parts/changed";
 import { Draft, hasDraft, isResult } from "../parts/draft";
 import { Rows } from "../parts/rows";
+import { may } from "../state/actions";
 import { isLoaded, items, version } from "../state/board";
 import { now } from "../state/clock";
 import { List } from "../state/list";
@@ -85,15 +86,19 @@ function Decision({ id }: { id: string }) {
           <ItemLink id={id} /> · action <b><Text>{detail.item.action || detail.item.type}</Text></b> ·{" "}
           <Priority of={detail.item.priority} /> · <Text>{detail.item.project}</Text>
         </p>
-        <pre class="body">
-          <Text>{detail.item.body || "(no text)"}</Text>
-        </pre>
+        {detail.item.body && (
+          <pre class="body">
+            <Text>{detail.item.body}</Text>
+          </pre>
+        )}
         <p class="buttons">{brief && <Buttons item={brief} />}</p>
         {isOld && <Changed renew={renew} />}
-        <p class="dim">
-          decides about revision {detail.item.revision}
-          {detail.item.token > 0 && `, token ${detail.item.token}`}: if it changes meanwhile, nothing is decided
-        </p>
+        {may("admin") && (
+          <p class="dim">
+            decides about revision {detail.item.revision}
+            {detail.item.token > 0 && `, token ${detail.item.token}`}: if it changes meanwhile, nothing is decided
+          </p>
+        )}
       </article>
       <article class="item draft">
         {isResult(detail) ? (

@@ -79,7 +79,7 @@ export function Events() {
           ))}
         </ol>
         {!shown.length && !isAsking.value && <p class="dim">{words.length ? "No event fits." : "Nothing has happened yet."}</p>}
-        {hasEarlier() && (
+        {feed.length > 0 && hasEarlier() && (
           <button disabled={isAsking.value} onClick={back}>
             earlier
           </button>

@@ -12,9 +12,10 @@ import { change } from "../state/route";
 
 const FIELDS: [name: keyof Item, label: string, kind: "line" | "number" | "list" | "text"][] = [
   ["title", "title", "line"],
-  ["project", "project", "line"],
-  ["type", "type", "line"],
-  ["priority", "priority (10 is critical)", "number"],
+  ["id", "id (empty: one is made)", "line"],
+  ["project", "project (empty: default)", "line"],
+  ["type", "type (empty: task)", "line"],
+  ["priority", "priority (10 is critical, empty: 5)", "number"],
   ["labels", "labels, with commas", "list"],
   ["depends_on", "needs, with commas", "list"],
   ["body", "text", "text"],
@@ -44,15 +45,15 @@ function Fields({ item: latest }: { item: Item | null }) {
   const send = async (data: FormData) => {
     const given: Record<string, unknown> = {};
     for (const [name, , kind] of FIELDS) {
+      if (!data.has(name)) continue;
       const written = String(data.get(name) ?? "").trim();
       if (written === text(name).trim()) continue;
       if (kind === "list") given[name] = written.split(",").map((one) => one.trim()).filter(Boolean);
       else given[name] = kind === "number" ? Number(written) : written;
     }
-    const id = String(data.get("id") ?? "").trim();
     try {
       if (item) await ask("PATCH", itemPath(item.id), { ...given, revision: item.revision });
-      else change({ item: (await ask<Item>("POST", "/v1/items", { ...given, ...(id ? { id } : {}) })).id });
+      else change({ item: (await ask<Item>("POST", "/v1/items", given)).id });
       if (item) say(`${item.id} was changed`);
       form.value = null;
     } catch (error) {
@@ -69,13 +70,7 @@ function Fields({ item: latest }: { item: Item | null }) {
         }}
       >
         <h2 id="form">{item ? <>Edit <Text>{item.id}</Text></> : "New item"}</h2>
-        {!item && (
-          <label>
-            id (empty: one is made)
-            <input name="id" autocomplete="off" />
-          </label>
-        )}
-        {FIELDS.map(([name, label, kind]) => (
+        {FIELDS.filter(([name]) => !item || name !== "id").map(([name, label, kind]) => (
           <label key={name}>
             {label}
             {kind === "text" ? (

@@ -3,7 +3,7 @@ import "../core";
 import { computed } from "@preact/signals";
 import { Buttons } from "../parts/actions";
 import { openItem, Text } from "../parts/bits";
-import { Ago, Lease, SessionName } from "../parts/words";
+import { Ago, Lease, SessionName, SessionText } from "../parts/words";
 import { Filter } from "../parts/filter";
 import { Rows } from "../parts/rows";
 import { Selected } from "../parts/selected";
@@ -53,7 +53,7 @@ function Queued({ held }: { held: Held }) {
       {shown.map((one, at) => (
         <span key={one.session}>
           {at > 0 && ", "}
-          <Text>{one.session}</Text>
+          <SessionText id={one.session} />
           {one.offered && " (offered)"}
         </span>
       ))}

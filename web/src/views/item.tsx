@@ -53,6 +53,7 @@ export function ItemView() {
           </span>
         ))}
       </p>
+      <Subject of={detail} />
       <p class="buttons">
         <Buttons item={brief} />
         <Edit id={id} />
@@ -77,6 +78,18 @@ export function ItemView() {
       <Runs detail={detail} />
       <Log id={id} revision={brief.revision} />
     </article>
+  );
+}
+
+/** What the item is about, as a link to where that is, if another system said so. */
+function Subject({ of }: { of: Detail }) {
+  const { subject, payload } = of.item;
+  if (!subject) return null;
+  const { url } = (payload["external"] ?? {}) as { url?: string };
+  return (
+    <p>
+      about <Target name={subject} target={url || subject} />
+    </p>
   );
 }
 
@@ -116,13 +129,13 @@ function Holder({ item }: { item: Brief }) {
 function Links({ item }: { item: Brief }) {
   const frees = [...items.values()].filter((one) => one.depends_on.includes(item.id)).slice(0, 20);
   if (!item.depends_on.length && !frees.length) return null;
-  const sign = (id: string) => (item.open_blockers.some((one) => one.item === id) ? "…" : "✓");
+  const blocker = (id: string) => item.open_blockers.find((one) => one.item === id);
   return (
     <p>
       {item.depends_on.length > 0 && <>needs </>}
       {item.depends_on.map((id) => (
         <span key={id}>
-          <ItemLink id={id} /> {sign(id)}{" "}
+          <ItemLink id={id} /> {blocker(id) ? <Status of={blocker(id)!.status} /> : "✓"}{" "}
         </span>
       ))}
       {frees.length > 0 && <>frees </>}
@@ -233,7 +246,7 @@ const Target = ({ name, target }: { name: string; target: unknown }) =>
   ) : (
     <span>
       <Text>
-        {name} {plain(target)}
+        {name === target ? name : `${name} ${plain(target)}`}
       </Text>{" "}
     </span>
   );

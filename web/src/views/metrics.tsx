@@ -18,7 +18,7 @@ const DEPTHS: [status: string, tone: string][] = [
 ];
 const hours = computed(() => hoursOf(4, 168));
 
-function charts(series: Series): { title: string; unit?: string; lines: Line[] }[] {
+function charts(series: Series): { title: string; unit?: string; isDuration?: boolean; lines: Line[] }[] {
   const perMinute = (values: Values) => values.map((value) => value && (value * 60) / series.step_seconds);
   const { claimed = [], done = [], failed = [], expired = [] } = series.events;
   const percentiles = (of: Record<string, Values>): Line[] => [
@@ -41,8 +41,8 @@ function charts(series: Series): { title: string; unit?: string; lines: Line[] }
     },
     { title: "Failure rate", unit: "% of the runs that ended", lines: [{ name: "failed", tone: "red", values: rate }] },
     { title: "Lost leases", lines: [{ name: "expired", tone: "amber", values: expired }] },
-    { title: "Time to claim", unit: "seconds", lines: percentiles(series.time_to_claim) },
-    { title: "Duration of claims", unit: "seconds", lines: percentiles(series.duration) },
+    { title: "Time to claim", isDuration: true, lines: percentiles(series.time_to_claim) },
+    { title: "Duration of claims", isDuration: true, lines: percentiles(series.duration) },
     // A chart for each name, since each has a unit of its own.
     ...Object.entries(series.cost).map(([name, values]) => ({ title: `Cost: ${name}`, lines: [{ name, tone: "violet", values }] })),
   ];

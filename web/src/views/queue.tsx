@@ -8,7 +8,7 @@ import { Selected } from "../parts/selected";
 import { form } from "../shell/dialogs";
 import { may } from "../state/actions";
 import { counts, ENDED, isLoaded, items, version } from "../state/board";
-import { toggled } from "../state/filter";
+import { parse, toggled } from "../state/filter";
 import { isLive } from "../state/lamp";
 import { facets, isWaiting, list, more, text, total } from "../state/queue";
 import { change } from "../state/route";
@@ -18,6 +18,7 @@ const ORDER = ["pending_approval", "ready", "in_progress", "blocked", "scheduled
 
 export function Queue() {
   version.value;
+  const chosen = parse(text.value).status;
   const all = Object.values(counts.value).reduce((sum, one) => sum + one, 0);
   return (
     <section class="view" aria-label="Queue">
@@ -38,7 +39,7 @@ export function Queue() {
               <button
                 key={status}
                 class="facet"
-                aria-pressed={text.value.includes(status)}
+                aria-pressed={!!chosen?.includes(status)}
                 onClick={() => change({ q: toggled(text.value, "status", status) || null })}
               >
                 {words(status)} <b>{number(facets.value[status]!)}</b>

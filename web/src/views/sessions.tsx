@@ -3,9 +3,10 @@ import "../core";
 import { computed, effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Component } from "preact";
-import type { Held, Seat } from "../api";
+import type { Deduction, Held, Seat } from "../api";
 import { openItem, Text } from "../parts/bits";
-import { Ago, ItemLink, Lease } from "../parts/words";
+import { Legend, MARKS, OTHER } from "../parts/marks";
+import { Ago, ItemLink, Lease, SessionText } from "../parts/words";
 import { useSight } from "../parts/window";
 import { holdings, isLoaded, items, seats, sessionsLeftOff, version } from "../state/board";
 import { now } from "../state/clock";
@@ -17,11 +18,6 @@ import { KINDS, number, words } from "../state/text";
 
 const CARD = { width: 330, height: 132 };
 const BEYOND = 1;
-const MARKS: Record<string, [sign: string, tone: string]> = {
-  ...{ done: ["✓", "green"], submitted: ["✓", "violet"], failed: ["✕", "red"], rejected: ["⊗", "red"] },
-  ...{ expired: ["✕", "amber"], owner_died: ["☠", "red"], released: ["↺", "dim"], forgotten: ["↺", "amber"] },
-  ...{ force_released: ["⇤", "violet"], cancelled: ["–", "dim"], handed: ["→", "blue"] },
-};
 const STATES = ["working", "silent", "idle"] as const;
 type State = (typeof STATES)[number];
 
@@ -79,6 +75,9 @@ class Card extends Component<Given> {
   }
 }
 
+/** What each reason takes away stands behind it: a number before it would be read as how many. */
+const told = (reasons: Deduction[], between: string) => reasons.map((one) => `${one.text} −${one.points}`).join(between);
+
 function Content({ seat, held, isCursor, at }: Given) {
   const health = score(seat, now.value);
   const tone = health.score >= 80 ? "green" : health.score >= 50 ? "amber" : "red";
@@ -99,7 +98,7 @@ function Content({ seat, held, isCursor, at }: Given) {
         <small>
           <Text>{seat.host}</Text>
         </small>
-        <span class={`score ${tone}`} title={health.reasons.map((one) => `-${one.points} ${one.text}`).join("\n")}>
+        <span class={`score ${tone}`} title={told(health.reasons, "\n")}>
           <span class="unseen">health </span>
           {health.score}
         </span>
@@ -121,21 +120,21 @@ function Content({ seat, held, isCursor, at }: Given) {
       </p>
       <p class="dim facts">
         <a class="id" href={href("sessions", { q: seat.id })}>
-          #<Text>{seat.id}</Text>
+          #<SessionText id={seat.id} />
         </a>
         {typeof context === "number" && ` | ${Math.round(context)}% ctx`} | {seat.ended.done ?? 0}/{ended} done | seen{" "}
         <Ago at={seat.seen_at} /> ago
       </p>
       <p class="facts">
         {health.reasons.length ? (
-          <span class="reasons">{health.reasons.map((one) => `-${one.points} ${one.text}`).join(" · ")}</span>
+          <span class="reasons">{told(health.reasons, " · ")}</span>
         ) : (
           <span class="dim">nothing to complain about</span>
         )}
       </p>
       <p class="past" aria-label="last ten claims, the latest last">
         {[...seat.recent].reverse().map((run, index) => {
-          const [sign, color] = run.outcome ? (MARKS[run.outcome] ?? ["·", "dim"]) : ["▸", "blue"];
+          const [sign, color] = run.outcome ? (MARKS[run.outcome] ?? OTHER) : ["▸", "blue"];
           return (
             <span key={index} class={color} title={`${run.item}: ${words(run.outcome ?? "going on")}`}>
               {sign}
@@ -222,8 +221,8 @@ export function Sessions() {
       </div>
       <footer class="bar-bottom">
         <span class="legend">
-          <span class="sign">(*)</span> in flight <span class="sign amber">(!)</span> silent · ✓ done ✕ failed or expired ↺
-          released ▸ going on
+          <span class="sign">(*)</span> in flight <span class="sign amber">(!)</span> silent · <Legend />{" "}
+          <span class="blue">▸ going on</span>
         </span>
       </footer>
     </section>

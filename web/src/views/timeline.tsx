@@ -4,8 +4,9 @@ import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { openItem, Text } from "../parts/bits";
 import { Depth } from "../parts/depth";
-import { type By, LANES, lanesOf } from "../parts/fleet_lanes";
+import { type By, LANES, lanesOf, stacked } from "../parts/fleet_lanes";
 import { LANE, Lanes, scaleOf } from "../parts/lanes";
+import { Legend } from "../parts/marks";
 import { useKey } from "../parts/use_key";
 import { useSight } from "../parts/window";
 import { now } from "../state/clock";
@@ -70,6 +71,7 @@ export function Timeline() {
   const at = Math.floor(now.value / 2000) * 2000;
   const { from, to } = span(at);
   const lanes = lanesOf(found, by.value, from, at);
+  const rows = stacked(lanes);
   const runs = lanes.flatMap((lane) => lane.runs).filter((run) => run.start <= to);
   const avoided = [...found.refused.values()].filter((one) => one.at >= from && one.at <= to).length;
   const onPick = (item: string) => wasDragged.current || openItem(item);
@@ -197,10 +199,10 @@ export function Timeline() {
             </tbody>
           </table>
         ) : (
-          <div style={{ height: `${Math.max(sight.height - 4, lanes.length * LANE + 24)}px` }}>
+          <div style={{ height: `${Math.max(sight.height - 4, rows.length * LANE + 24)}px` }}>
             <div class="stick">
               <Lanes
-                {...{ lanes, from, to, now: at, top: sight.top, height: sight.height - 4, onPick }}
+                {...{ lanes: rows, from, to, now: at, top: sight.top, height: sight.height - 4, onPick }}
                 label={`${lanes.length} lanes with ${runs.length} runs; T shows them as a table`}
               />
             </div>
@@ -210,8 +212,7 @@ export function Timeline() {
       {!isTable.value && <Depth hours={hours.value} place={settled.value} width={sight.width} from={from} to={to} />}
       <footer class="bar-bottom">
         <span class="legend">
-          <span class="green">✓ done</span> <span class="red">✕ failed</span> <span class="amber">✕ expired</span> ↺
-          released <span class="violet">◆ refused</span> <span class="amber">▒ silent</span>
+          <Legend /> <span class="violet">◆ refused</span> <span class="amber">▒ silent</span>
           <span class="fine-pointer"> · drag, ctrl+wheel</span>
         </span>
       </footer>

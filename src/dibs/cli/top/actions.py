@@ -9,7 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.errors import DibsError
-from dibs.model import BLOCKED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY, ROLES, SCHEDULED
+from dibs.model import (
+    BLOCKED,
+    CANCELLED,
+    DONE,
+    FAILED,
+    IN_PROGRESS,
+    PARKED,
+    PENDING_APPROVAL,
+    READY,
+    REJECTED,
+    ROLES,
+    SCHEDULED,
+)
 from dibs.value import Value
 from dibs.verbs import BY_NAME
 
@@ -92,6 +104,7 @@ ACTIONS = (
     # An agent rejects what it holds; about a draft, only an admin decides.
     _action("R", "reject", "reject", PENDING_APPROVAL, asks="reason", reads=("revision",), role="admin"),
     _action("r", "retry", "retry", FAILED),
+    _action("r", "reopen", "reopen", DONE, REJECTED, CANCELLED),
     _action("p", "park", "park", READY, BLOCKED, SCHEDULED),
     _action("p", "unpark", "unpark", PARKED),
     _action("F", "force_release", "force-release", IN_PROGRESS, asks="reason", reads=("token",)),

@@ -121,7 +121,7 @@ class TopApp(Keyboard, Acting, App[None]):
         self.call_after_refresh(self._arrange)
 
     def go(self, place: str) -> None:
-        """Show a view, with the cursor in its first list."""
+        """Show a view, with the cursor in its first list that has rows."""
         self.place = place
         self._arrange()
         if place == "wall":
@@ -130,7 +130,8 @@ class TopApp(Keyboard, Acting, App[None]):
         elif place == "item":
             self.detail.focus()
         else:
-            self.query_one(f"#{VIEWS[place][0]}").focus()
+            parts = [self.query_one(f"#{name}") for name in VIEWS[place]]
+            next((part for part in parts if isinstance(part, Rows) and part.find()), parts[0]).focus()
 
     def switch_wall(self) -> None:
         """Show the wall display, or go back from it."""

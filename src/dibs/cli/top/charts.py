@@ -95,7 +95,7 @@ class Metrics(Chart):
         return board.series(from_=now - BEGIN_MS, step=step_seconds(SINCE_SECONDS, columns))
 
     def picture(self, found: Any, now: int, columns: int) -> list[str]:
-        return [*series_lines(found, Paint(enabled=True)), *([TRUNCATED] if found.truncated else [])]
+        return [*series_lines(found, Paint(enabled=True), columns), *([TRUNCATED] if found.truncated else [])]
 
 
 def _line(line: str) -> Text:

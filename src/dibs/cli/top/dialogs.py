@@ -38,7 +38,7 @@ KEYS = (
     ("n  e", "new item; how to edit this one"),
     ("a  A", "approve; approve as done"),
     ("b  R", "send back, reject"),
-    ("r  p  c", "retry, park or unpark, cancel; also a selection"),
+    ("r  p  c", "retry or reopen, park or unpark, cancel; also a selection"),
     ("F", "force-release"),
     (".  w", "pause the screen; wall display"),
     ("?  q", "this help; quit"),

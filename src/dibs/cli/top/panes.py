@@ -26,8 +26,8 @@ MARK_COLOURS = {
     "overdue": "bold red",
 }
 RANKS = ("magenta", "yellow", "yellow", "red")
-#: The last ten runs of a session in signs: done, failed, lost, anything else.
-SIGNS = {"done": "✓", "submitted": "✓", "failed": "✕", "expired": "✕", "owner_died": "✕", "handed": "→", None: "·"}
+#: The last ten runs of a session in signs, as on the dashboard: done, submitted, failed, lost, handed; else released.
+SIGNS = {"done": "✓", "submitted": "»", "failed": "✕", "expired": "!", "owner_died": "!", "handed": "→", None: "·"}
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 GONE: Cell = ("", "dim")
 

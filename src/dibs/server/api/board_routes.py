@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
@@ -21,6 +21,7 @@ from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import answer
 from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.store.contract import histories
 from dibs.system import durable
 from dibs.text import json_text
 
@@ -29,13 +30,15 @@ IMPORT, RESTORE = "/v1/import", "/v1/restore"
 #: Paths whose bodies are whole boards, and not limited as those of verbs are.
 ARCHIVE_PATHS = frozenset({IMPORT, RESTORE})
 ARCHIVE_BYTES_MAX = 4_000_000_000
+BY_ITEM = "what `dibs doctor` reads, in place of what an import reads: the records of each item together"
 
 
 class PruneRequest(schemas.RequestBody):
-    """`limit` bounds how many items one call removes."""
+    """`limit` bounds how many items one call removes; with `dry_run` they are only counted."""
 
     older_than_seconds: float
     limit: int | None = None
+    dry_run: bool = False
 
     model_config = schemas.with_examples({"older_than_seconds": 2592000})
 
@@ -99,18 +102,20 @@ def _add_export(router: APIRouter, service: Service) -> None:
     )
     async def prune(request: Request) -> Response:
         body = await bodies.read(request, PruneRequest)
-        return await service.run(
-            lambda: answer(service.board.prune(older_than_seconds=body.older_than_seconds, limit=body.limit))
-        )
+        return await service.run(lambda: answer(service.board.prune(**body.model_dump())))
 
     lines = Content(media_type=JSON_LINES, description="one record per line")
 
     @router.get(
         "/v1/export", tags=["board"], **describe("export", "Every record of the board, as JSON lines", lines, ADMIN)
     )
-    async def export(request: Request) -> Response:
-        records = ((json_text.line([kind, data]) + "\n").encode() for kind, data in service.board.export())
-        return StreamingResponse(records, media_type=JSON_LINES)
+    async def export(
+        request: Request, by: Annotated[Literal["item"] | None, Query(description=BY_ITEM)] = None
+    ) -> Response:
+        store = service.board.store
+        records = store.export() if by is None else histories.encode(store.histories())
+        lines = ((json_text.line([kind, data]) + "\n").encode() for kind, data in records)
+        return StreamingResponse(lines, media_type=JSON_LINES)
 
     @router.post(IMPORT, tags=["board"], **describe("load", "Fill an empty board from an export", Loaded, ADMIN))
     async def load(request: Request) -> Response:

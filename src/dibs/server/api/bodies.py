@@ -16,6 +16,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dibs.errors import Invalid
 
@@ -64,8 +65,14 @@ async def read_signed(request: Request, bytes_max: int, require_signature: Calla
 
 async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
+    more = True
+    # `Request.stream` is an asynchronous generator, which costs more than parsing a small body.
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
     return await asyncio.get_running_loop().run_in_executor(_thread, parse, body)

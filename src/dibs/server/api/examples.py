@@ -30,6 +30,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "park": {"reason": "later"},
     "cancel": {"reason": "a duplicate"},
     "retry": {"reason": "the network is back"},
+    "reopen": {"reason": "it fails on Windows"},
     "approve": {"comment": "go ahead", "revision": 4},
     "send_back": {"comment": "shorter, please"},
     "reject": {**_BY_HOLDER, "reason": "we do not do that"},
@@ -66,6 +67,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "activity": {"limit": 20},
     "window": {"from": "2026-11-15T12:00:00Z", "limit": 1000},
     "series": {"from": "2026-11-15T12:00:00Z", "to": "2026-11-15T16:00:00Z", "step": 600},
+    "ids": {"prefix": "fix", "limit": 20},
+    "preview": {"session": _ME, "labels": ["web"], "n": 3},
     "page": {"status": ["ready"], "q": "login", "sort": "updated", "limit": 50},
 }
 

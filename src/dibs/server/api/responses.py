@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -152,6 +152,15 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         response.headers["Allow"] = ", ".join(_allowed_methods(request))
     return response
+
+
+#: What answers each kind of exception; the first that fits.
+HANDLERS: Mapping[type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    DibsError: on_refusal,
+    RequestValidationError: on_invalid_parameter,
+    HTTPException: on_http_error,
+    Exception: on_crash,
+}
 
 
 def _allowed_methods(request: Request) -> list[str]:

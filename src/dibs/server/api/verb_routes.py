@@ -15,9 +15,11 @@ from dibs import check
 from dibs.board import Board
 from dibs.errors import Unauthenticated
 from dibs.model import ADMIN, Grant, Owner
+from dibs.rules import items
 from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, describe, describe_answer
 from dibs.server.api.examples import REQUESTS
+from dibs.server.api.hot_verbs import HOT
 from dibs.server.api.responses import ANSWER_BYTES_MAX, accepts_gzip, answer
 from dibs.server.auth.callers import Caller
 from dibs.server.ops.tracing import traced
@@ -89,7 +91,7 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
                 arguments |= body.model_dump(exclude_unset=True)
             if wait is not None:
                 arguments["wait_seconds"] = wait
-            caller = service.caller(request)
+            caller = service.caller(request, board)
             with traced(verb.name, arguments, request.headers):
                 found = call(service, board, caller, verb, arguments, request_id)
                 if wait:
@@ -101,6 +103,8 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
             return await service.wait(request, work)
         if verb.method == "GET":
             return await service.read(lambda: work(service.board))
+        if verb.name in HOT:
+            return await service.run_hot(work)
         return await service.run(lambda: work(service.board))
 
     endpoint.__name__ = verb.name
@@ -118,6 +122,10 @@ def call(
     if verb.name == "edit" and caller.role != ADMIN:
         # An agent that changes an item's action could escape its policy.
         arguments["relabel"] = False
+    if verb.name in ("add", "add_many", "claim_subject") and caller.role != ADMIN:
+        # What GitHub is taken to have said decides about the result.
+        for new in arguments.get("items") or (arguments,):
+            items.refuse_invented(new)
     if verb.name == "bulk":
         wanted = BY_NAME.get(arguments["verb"], verb)
         # Without a session, the caller rejects as a person.
@@ -125,7 +133,7 @@ def call(
     if verb.name == "start_session":
         arguments = _session_arguments(service, caller, arguments)
     elif verb.method != "GET" and arguments.get("session") is not None:
-        service.callers.require_session(caller, arguments["session"])
+        service.callers.require_session(caller, arguments["session"], board)
     elif verb.name in ("reject", "annotate"):
         # Without a session, the caller acts as a person.
         service.callers.require_role(caller, ADMIN)
@@ -159,6 +167,7 @@ def release_if_revoked(service: Service, request: Request, found: Any) -> None:
 def _session_arguments(service: Service, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
     owner = arguments.get("owner")
     service.callers.require_kind(caller, arguments.get("kind"))
+    service.callers.require_free_id(caller, arguments.get("id"))
     if arguments.get("parent") is not None:
         # The end of the parent releases the claims of its children.
         service.callers.require_session(caller, check.name(arguments["parent"], "parent"))

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, Unauthenticated
+from dibs.github.payload import SESSION_PREFIXES
 from dibs.model import ADMIN, AGENT, LOGINS, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
 from dibs.value import Value
@@ -86,22 +87,29 @@ class Caller(Value):
         return None if self.role == ADMIN else self.key
 
 
+NOT_CACHED: tuple[float, Key | None, Caller | None] = (0.0, None, None)
+
+
 class Callers:
     def __init__(self, board: Board, browser_mark: str = "") -> None:
         """`browser_mark` is in the ids of the keys of browsers that sign in here."""
         self._board, self._browser_mark = board, browser_mark
         self._lock = threading.Lock()
-        #: Until when each key is cached, by the digest of its secret.
-        self._cache: dict[str, tuple[float, Key]] = {}
+        #: Until when each key is cached, and the caller whom it is of, by the digest of its secret.
+        self._cache: dict[str, tuple[float, Key, Caller]] = {}
         #: When each browser's key was renewed.
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
         self.on_revoked: Callable[[], None] = lambda: None
 
-    def authenticate(self, request: Request) -> Caller:
-        """Do not call this in the event loop: it may read from the store."""
+    def authenticate(self, request: Request, board: Board | None = None) -> Caller:
+        """Do not call this in the event loop: it may read from the store. A verb that shares its commit reads from the
+        `board` of that commit, here and below."""
+        caller = self.cached(request)
+        if caller is not None:
+            return caller
         for secret in secrets_of(request):
-            key = self._valid_key(secret)
+            key = self._valid_key(secret, board)
             if key is not None and key.role not in LOGINS:
                 return Caller(key=key.id, role=key.role, agent=key.agent)
         raise Unauthenticated(NEEDS_KEY)
@@ -116,9 +124,9 @@ class Callers:
     def cached(self, request: Request) -> Caller | None:
         """`authenticate` from the cache alone: None if the store has to be read."""
         for secret in secrets_of(request):
-            key = self._cached_key(api_keys.digest(secret))
-            if key is not None:
-                return Caller(key=key.id, role=key.role, agent=key.agent)
+            until, _, caller = self._cache.get(api_keys.digest(secret), NOT_CACHED)
+            if until > time.monotonic():
+                return caller
         return None
 
     def is_login_code(self, code: str) -> bool:
@@ -143,7 +151,8 @@ class Callers:
         if request.headers.get("authorization") is not None:
             return None
         now = time.monotonic()
-        if self._renewed.get(caller.key, 0.0) > now - RENEWAL_SECONDS:
+        renewed_at = self._renewed.get(caller.key)
+        if renewed_at is not None and renewed_at > now - RENEWAL_SECONDS:
             return None
         if len(self._renewed) >= CACHE_KEYS_MAX:
             self._renewed.clear()
@@ -167,7 +176,7 @@ class Callers:
         key = self._valid_key(code)
         return key if key is not None and key.role in LOGINS else None
 
-    def _valid_key(self, secret: str) -> Key | None:
+    def _valid_key(self, secret: str, board: Board | None = None) -> Key | None:
         id = api_keys.id_of(secret)
         if id is None:
             return None
@@ -175,18 +184,19 @@ class Callers:
         cached = self._cached_key(digest)
         if cached is not None:
             return cached
-        key = self._board.store.find_key(id)
+        key = (board or self._board).store.find_key(id)
         if key is None or not api_keys.matches(key, secret):
             return None
         if key.role not in LOGINS:
             with self._lock:
                 if len(self._cache) >= CACHE_KEYS_MAX:
                     self._cache.clear()
-                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key)
+                caller = Caller(key=key.id, role=key.role, agent=key.agent)
+                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key, caller)
         return key
 
     def _cached_key(self, digest: str) -> Key | None:
-        until, key = self._cache.get(digest, (0.0, None))
+        until, key, _ = self._cache.get(digest, NOT_CACHED)
         return key if until > time.monotonic() else None
 
     # Authorization
@@ -195,25 +205,25 @@ class Callers:
         if not api_keys.may(caller.role, role):
             raise Forbidden(f"this needs a key of role {role}; your key has role {caller.role}", role=role)
 
-    def require_session(self, caller: Caller, session: str) -> None:
+    def require_session(self, caller: Caller, session: str, board: Board | None = None) -> None:
         """An admin's key acts for any session; another only for sessions that it started, or that its agent made in
         SQL."""
         if caller.role == ADMIN:
             return
-        self.require_own(caller, self._board.find_session(session))
+        self.require_own(caller, (board or self._board).find_session(session), board)
 
-    def require_own(self, caller: Caller, session: Session) -> None:
-        if caller.role != ADMIN and session.key != caller.key and not self.bind_sql_session(caller, session):
+    def require_own(self, caller: Caller, session: Session, board: Board | None = None) -> None:
+        if caller.role != ADMIN and session.key != caller.key and not self.bind_sql_session(caller, session, board):
             raise Forbidden(f"session {session.id} was started with another key", session=session.id)
 
-    def bind_sql_session(self, caller: Caller, session: Session) -> bool:
+    def bind_sql_session(self, caller: Caller, session: Session, board: Board | None = None) -> bool:
         """Bind a session that the caller's agent made in SQL, where there are no keys, to the caller's key; return
         whether it is bound to that key now. The first key of the agent that uses the session keeps it while that key is
         valid; a key without an agent never gets it."""
         made_in_sql = session.kind == SQL and session.ended_at is None
         if not made_in_sql or session.agent != caller.agent or not api_keys.may(caller.role, AGENT):
             return False
-        store = self._board.store
+        store = (board or self._board).store
         if session.key is not None and store.find_key(session.key) is not None:
             return False
         return store.take_up(session.id, key=caller.key, agent=session.agent).key == caller.key
@@ -226,6 +236,11 @@ class Callers:
                 f" dibs key create --role {PERSON} makes one",
                 role=PERSON,
             )
+
+    def require_free_id(self, caller: Caller, session: object) -> None:
+        """A program that started the session in which a repository's place is kept could let dibs overlook it."""
+        if caller.role != ADMIN and isinstance(session, str) and session.startswith(SESSION_PREFIXES):
+            raise Forbidden("sessions of this name keep what GitHub said; choose another id", session=session)
 
     def agent_for(self, caller: Caller, name: str | None, default: str = "") -> str:
         """The agent of a new session. A key of one agent starts only that agent's sessions. A key without an agent

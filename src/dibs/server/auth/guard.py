@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dibs.server.api import responses
+from dibs.server.ops.connection import COMPLETE_EXTENSION
 from dibs.server.ops.logs import AccessLog
 
 BODY_BYTES_MAX = 8_000_000
@@ -129,8 +130,11 @@ class Guard:
                 # Only the disconnect is left, which may come at any time.
                 return await receive()
             try:
-                async with asyncio.timeout_at(deadline):
+                if COMPLETE_EXTENSION in scope.get("extensions", ()):
                     message = await receive()
+                else:
+                    async with asyncio.timeout_at(deadline):
+                        message = await receive()
             except TimeoutError:
                 raise BodyRefused(408, f"the body did not arrive within {BODY_SECONDS:.0f} seconds") from None
             size += len(message.get("body", b""))

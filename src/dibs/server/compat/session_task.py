@@ -219,10 +219,12 @@ def _register(service: Service, request: Request, body: models.RegisterSession, 
     if body.id is not None and body.sessionId is not None and body.id != body.sessionId:
         raise Invalid("sessionId and id mean the same: give only one of them", field="sessionId")
     service.callers.require_kind(caller, body.agentType)
+    id = body.id if body.sessionId is None else body.sessionId
+    service.callers.require_free_id(caller, id)
     extra = {"project": body.project, "contextPercent": body.contextPercent}
     return service.board.start_session(
         service.callers.agent_for(caller, body.agent, default=body.agentType),
-        id=body.id if body.sessionId is None else body.sessionId,
+        id=id,
         kind=body.agentType,
         host="",
         owner=owner,

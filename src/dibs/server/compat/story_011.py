@@ -129,6 +129,7 @@ def _require_session(service: Service, caller: Caller, body: ClaimWorkItem) -> N
     if found is not None and found.ended_at is None:
         service.callers.require_own(caller, found)
         return
+    service.callers.require_free_id(caller, body.agentInstanceId)
     agent = service.callers.agent_for(caller, body.agentType)
     service.board.start_session(agent, id=body.agentInstanceId, kind=KIND, host="", key=caller.session_key)
 

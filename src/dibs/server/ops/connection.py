@@ -28,6 +28,8 @@ TLS_BUFFER_BYTES = 16 * 1024
 #: When a client whose connection was refused may try again.
 RETRY_SECONDS = 5
 ABORT_EXTENSION = "dibs.abort"
+#: In the extensions of a request whose whole body has arrived.
+COMPLETE_EXTENSION = "dibs.complete"
 #: A value of SO_LINGER: closing discards unsent data and resets the connection.
 DISCARD_UNSENT = struct.pack("ii", 1, 0)
 
@@ -40,7 +42,8 @@ class Connection(HttpToolsProtocol):
     #: Limits the number of connections; None: unlimited.
     file_limit: FileLimit | None = None
     _timer: asyncio.TimerHandle | None = None
-    _in_head = True
+    #: Whether the next byte belongs to the head of a request; and whether a head has begun and is not complete.
+    _in_head, _has_begun = True, False
     #: Bytes received before the head was complete, and bytes that the parser has reported of it.
     _head_bytes = _parsed_bytes = 0
 
@@ -65,6 +68,9 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data) if self._in_head else 0
         super().data_received(data)
+        if self._has_begun:
+            # Most heads arrive in one piece, and need no timer.
+            self._start_timer()
         if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("the head of this request is too large")
 
@@ -72,7 +78,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope["extensions"] = {ABORT_EXTENSION: {"abort": self.abort}}
         self._parsed_bytes = 0
-        self._start_timer()
+        self._has_begun = True
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -83,12 +89,13 @@ class Connection(HttpToolsProtocol):
         self._count(len(name) + len(value) + len(b": \r\n"))
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self._in_head = self._has_begun = False
         self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self.scope["extensions"][COMPLETE_EXTENSION] = {}
         self._stop_timer()
         self._in_head, self._head_bytes = True, 0
 

@@ -28,7 +28,8 @@ class AccessLog:
             request = {"at": at, "method": method, "path": path, "status": status, "ms": milliseconds}
             line = json.dumps({**request, "client": client, "key": key})
         else:
-            path = "".join(char if char.isprintable() and char != " " else "?" for char in path)
+            if " " in path or not path.isprintable():
+                path = "".join(char if char.isprintable() and char != " " else "?" for char in path)
             line = f"{at} {method} {path} {status} {seconds * 1000:.1f}ms {client} {key}"
         try:
             self._stream.write(line + "\n")

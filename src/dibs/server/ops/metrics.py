@@ -5,6 +5,7 @@ Each label has a bounded number of values: further types, methods and paths coun
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import Counter as Counts
@@ -81,6 +82,8 @@ class Metrics:
             buckets=REQUEST_BUCKETS,
             registry=self._registry,
         )
+        # The library checks the labels at each call.
+        self._histogram = functools.cache(self._requests.labels)
         self._ready_since, self._claimed_since = StartTimes(), StartTimes()
         service.feed.on_events.append(self.on_events)
 
@@ -99,7 +102,7 @@ class Metrics:
 
     def observe_request(self, method: str, path: str, status: int, seconds: float) -> None:
         if path not in STREAMS:
-            self._requests.labels(method if method in METHODS else OTHER, path, str(status)).observe(seconds)
+            self._histogram(method if method in METHODS else OTHER, path, str(status)).observe(seconds)
 
     def routes(self) -> APIRouter:
         router = APIRouter(tags=["health"], route_class=AuthRoute)

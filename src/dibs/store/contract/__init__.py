@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     #: returns those sessions whose owner this process can prove dead.
     FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
 
-__all__ = ["FindDead", "Page", "Store", "Watch", "find_none", "page"]
+__all__ = ["FindDead", "Page", "SharedCommits", "Store", "Watch", "find_none", "page"]
 
 
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
@@ -135,6 +135,10 @@ class Store(Verbs):
     def separate_readers(self) -> None:
         """Let reads and writes use separate connections, for a process in which many threads share this store."""
 
+    def shared_commits(self) -> SharedCommits | None:
+        """How verbs of many callers are part of one commit; None: each verb has its own."""
+        return None
+
     # Waiting
 
     @abstractmethod
@@ -213,6 +217,16 @@ class Store(Verbs):
         without an event."""
         raise NotImplementedError
 
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        """What `doctor` compares, as (kind, value), from one snapshot. First the floors ("board"), the sessions that
+        have not ended, and each subject of several items, with these items, oldest first. Then the records of each
+        item, by id: the item, its dependencies ([item, needs, status of the other item, when that was added, whether
+        the dependency is recorded]), claims, open tickets, runs and events. Records of an item that does not exist
+        come where it would be. A store that keeps many items reads them in bounded memory; this default does not."""
+        from dibs.store.contract import histories
+
+        return histories.of_export(self.export())
+
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,
         advice)."""
@@ -229,3 +243,16 @@ class Store(Verbs):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+class SharedCommits(ABC):
+    """Verbs of many callers in one commit, for a server."""
+
+    #: Its verbs are part of the commit, and can be called by `work` only.
+    store: Store
+
+    @abstractmethod
+    def call(self, work: Callable[[], Any], on_end: Callable[[Callable[[], Any]], None]) -> None:
+        """Have a thread of the store call `work`, and after the commit `on_end`, with a function that returns what
+        `work` returned or raises what it raised; or the failure of the store, and then nothing is changed. Does not
+        wait for either."""

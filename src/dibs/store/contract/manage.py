@@ -34,11 +34,14 @@ class ManageVerbs(ABC):
 
     @abstractmethod
     def add(self, items: Sequence[NewItem], *, actor: str, request: Request | None = None) -> tuple[Added, ...]:
-        """Add all of the items or none. An existing id is `INVALID`, unless that item has the same content: then the
-        answer is that item, as one that `existed`. One subject, one item: if an item has the subject of a new one, in
-        whatever status, the answer is that item, as one that `existed`, whatever else the new one says. An unknown
-        dependency and a cycle are `INVALID`; items of one call may depend on each other in any order. Earlier items of
-        the call are older."""
+        """Add all of the items or none. An item with an empty id gets one that is made of its title and that no item
+        has, ended ones included: `fix-login`, then `fix-login-2`; in a vault with a git remote, the words and a random
+        part, since clones do not see each other's new items.
+
+        An existing id is `INVALID`, unless that item has the same content: then the answer is that item, as one that
+        `existed`. One subject, one item: if an item has the subject of a new one, in whatever status, the answer is
+        that item, as one that `existed`, whatever else the new one says. An unknown dependency and a cycle are
+        `INVALID`; items of one call may depend on each other in any order. Earlier items of the call are older."""
 
     @abstractmethod
     def get(self, item: str) -> Detail:
@@ -75,12 +78,12 @@ class ManageVerbs(ABC):
         actor: str,
         request: Request | None = None,
     ) -> Bulk:
-        """A verb of people on up to 1,000 items, in one transaction: `park`, `unpark`, `cancel`, `retry`, `approve`,
-        `send_back`, `reject` or `force_release`, with `args` for all. Each item is decided for itself: a refused one is
-        left alone and the others are not affected. An item has its `id` and may have the `revision` that the caller
-        read, and for `approve` and `force_release` the `token`. With `filter` instead (that of `page`), the items that
-        match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`. They are read before the
-        transaction, which refuses those that changed meanwhile."""
+        """A verb of people on up to 1,000 items, in one transaction: `park`, `unpark`, `cancel`, `retry`, `reopen`,
+        `approve`, `send_back`, `reject` or `force_release`, with `args` for all. Each item is decided for itself: a
+        refused one is left alone and the others are not affected. An item has its `id` and may have the `revision` that
+        the caller read, and for `approve` and `force_release` the `token`. With `filter` instead (that of `page`), the
+        items that match it now, if they are `expect` many; otherwise `INVALID`, with how many `matches`. They are read
+        before the transaction, which refuses those that changed meanwhile."""
 
     @abstractmethod
     def edit(
@@ -91,6 +94,10 @@ class ManageVerbs(ABC):
         actor: str,
         revision: int | None = None,
         relabel: bool = True,
+        add_labels: Sequence[str] = (),
+        remove_labels: Sequence[str] = (),
+        add_needs: Sequence[str] = (),
+        remove_needs: Sequence[str] = (),
         add_resources: Sequence[str] = (),
         session: str | None = None,
         token: int | None = None,
@@ -102,7 +109,12 @@ class ManageVerbs(ABC):
         claimed item, and its approved content, cannot change: `INVALID`, with the `holder`. The subject of another item
         is `INVALID`, too. With `revision`: see Revisions. Without `relabel`, another type, action or
         `review` is `FORBIDDEN`, because they decide which agents may take the item, and whether its result is reviewed;
-        so is another `external` in the payload, since what another system says may end the item.
+        so is another `external` in the payload, since what another system says may end the item, and another subject
+        of an item that has it.
+
+        `add_labels` and `remove_labels` change the labels that the item has in the same transaction, `add_needs` and
+        `remove_needs` its dependencies; what is to be added goes to the end. Adding what is there and removing what is
+        not change nothing; what is in both lists is removed.
 
         `add_resources` are added to the item's, except those that the item's already cover. With `session`, the edit is
         fenced, and its actor is the session's agent: the holder may add resources to its item, unless the item is
@@ -116,6 +128,18 @@ class ManageVerbs(ABC):
     @abstractmethod
     def retry(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
         """Make a failed item claimable again, without its strikes and failures."""
+
+    @abstractmethod
+    def reopen(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:
+        """Return an item that is done, cancelled or rejected to the status that follows from its content, without its
+        strikes and failures; a failed one is retried. Its runs stay as they ended, and its next claim has a higher
+        token than all before. Items that depend on it and that nobody holds wait for it again: they become blocked,
+        and lose an offer. While one of them is held, or has ended, the item cannot be reopened:
+        `TASK_NOT_CLAIMABLE`, with the `dependent`.
+
+        An approval is withdrawn, because it was for the work that has ended: the item waits for another one, unless
+        its result is reviewed. An item whose subject is over elsewhere loses this mark, so that it is not cancelled
+        again when a holder lets go of it."""
 
     @abstractmethod
     def park(self, item: str, *, actor: str, reason: str | None = None, request: Request | None = None) -> Item:

@@ -9,13 +9,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from dibs.model import Activity, Event, Holding, Prune, Pulse, Run, Stats
+    from dibs.model import Activity, Event, Holding, Item, Prune, Pulse, Run, Stats
     from dibs.model.dashboard import Paged, Series, View, Window
     from dibs.store.contract import Page
 
 
 class ReadVerbs(ABC):
     # Reading
+
+    @abstractmethod
+    def ids(self, prefix: str, *, limit: int) -> tuple[str, ...]:
+        """The first ids, in the order of their bytes, that begin with `prefix`; found through an index."""
+
+    @abstractmethod
+    def preview(
+        self,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Sequence[str] = (),
+        projects: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        n: int = 1,
+    ) -> tuple[Item, ...]:
+        """The items that `next` would give to this session now, in that order; nothing is written. Without a session:
+        to a new session of this agent, or of an agent without limits and policy. A limit refuses as it does `next`. At
+        most 10,000 ready items are looked at."""
 
     @abstractmethod
     def events(
@@ -44,7 +63,7 @@ class ReadVerbs(ABC):
         bytes_max: int | None = None,
     ) -> Page[Run]:
         """Runs, newest first; with `after` (item and token of a run; unknown: `INVALID`), those that began before it.
-        `bytes_max` is as in `list`."""
+        `bytes_max` is as in `list`. An unknown `item` is `TASK_NOT_FOUND`."""
 
     @abstractmethod
     def activity(self, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
@@ -130,10 +149,11 @@ class ReadVerbs(ABC):
     # Whole boards
 
     @abstractmethod
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
         """Delete up to `limit` items that ended so long ago, with their history, and raise the floors to the highest
-        deleted token and event. An item that is not done stays while an item that has not ended depends on it, and an
-        item with events after the cursor of an enabled webhook stays, too."""
+        deleted token and event. An item that is not done stays while the board has an item that depends on it, and an
+        item with events after the cursor of an enabled webhook stays, too. With `dry_run`, nothing is deleted: the
+        answer counts what repeated calls would delete now, and no `limit` is needed."""
 
     @abstractmethod
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:

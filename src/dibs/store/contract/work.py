@@ -113,13 +113,15 @@ class WorkVerbs(ABC):
         agent: str | None = None,
         types: Sequence[str] = (),
         projects: Sequence[str] = (),
+        labels: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
         done: Mapping[str, int] | None = None,
         request: Request | None = None,
     ) -> tuple[Grant, ...]:
-        """Claim the best eligible items, up to `n` and within the session's limits; a session at its limit is
-        `AGENT_AT_CAPACITY`, one that claims too fast `RATE_LIMITED`. Empty means that there was none at this instant.
+        """Claim the best eligible items, up to `n` and within the session's limits; with `labels`, only items that have
+        all of these. A session at its limit is `AGENT_AT_CAPACITY`, one that claims too fast `RATE_LIMITED`. Empty
+        means that there was none at this instant.
 
         `done` maps items that this session has finished to their tokens. They end as done in the same transaction,
         before the search, so that their capacity, their resources and their dependents are available to it. All of them

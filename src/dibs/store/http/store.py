@@ -12,7 +12,7 @@ import time
 from dibs import randomness
 from dibs.errors import Invalid, SessionNotFound, StoreUnavailable
 from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
-from dibs.model.webhooks import Webhook
+from dibs.model.webhooks import Delivery, Webhook
 from dibs.store.contract import Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
 from dibs.store.http.transport import NoAnswer, Reply, require_private, sender
@@ -38,6 +38,8 @@ WATCH_SECONDS = 25.0
 #: stopped or disconnected meanwhile.
 NEXT_SECONDS = 10.0
 ARCHIVE_SECONDS = 600.0
+#: Longer than a server waits for the answer of a receiver.
+SENDING_SECONDS = 20.0
 #: How much of a long answer is asked for at a time.
 PAGE_BYTES = 8_000_000
 #: Fields of an agent that the store sets, and of a webhook and a session that a client may send.
@@ -93,16 +95,12 @@ class WrittenVerbs(Store):
         changes: Mapping[str, Any],
         *,
         actor: str,
-        revision: int | None = None,
         relabel: bool = True,
-        add_resources: Sequence[str] = (),
-        session: str | None = None,
-        token: int | None = None,
         request: Request | None = None,
+        **more: Any,
     ) -> Edited:
         body = {"actor": actor, "relabel": relabel, **wire.encode(dict(changes))}
-        more = {"revision": revision, "add_resources": list(add_resources) or None, "session": session, "token": token}
-        body |= {name: value for name, value in more.items() if value is not None}
+        body |= {name: wire.encode(value) for name, value in more.items() if value not in (None, ())}
         # None is a value here: it removes a schedule.
         answer = self._client.ask("PATCH", f"/v1/items/{item}", body, request_id=_id_of(request), keeps_none=True)
         return _decoded(Edited, answer)
@@ -155,6 +153,13 @@ class WrittenVerbs(Store):
         answer = self._client.ask("POST", "/v1/webhooks", {**body, "actor": webhook.created_by, "secret": secret})
         return _decoded(Webhook, answer["webhook"])
 
+    def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery:
+        """Not repeated if the answer is lost: the message may have been sent, and a dead letter deleted."""
+        path = f"/v1/webhooks/{_quoted(webhook)}/send"
+        asked = {"event": event}
+        answer = self._client.ask("POST", path, asked, repeatable=False, wait_seconds=SENDING_SECONDS)
+        return _decoded(Delivery, answer)
+
     # Long answers, in pages
 
     def list(self, *, after: str | None = None, limit: int, bytes_max: int | None = None, **filters: Any) -> Page[Item]:
@@ -202,13 +207,21 @@ class WrittenVerbs(Store):
 
     # Whole boards
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        body = {"older_than_seconds": older_than_seconds, "limit": limit}
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
+        body = {"older_than_seconds": older_than_seconds, "limit": limit} | ({"dry_run": True} if dry_run else {})
         # A repeated request would report only the items that the first one left.
         return _decoded(Prune, self._client.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        lines = self._client.sender.stream("/v1/export", self._client.headers, ARCHIVE_SECONDS)
+        return self._records("/v1/export")
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        from dibs.store.contract import histories
+
+        return histories.decode(self._records("/v1/export?by=item"))
+
+    def _records(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        lines = self._client.sender.stream(path, self._client.headers, ARCHIVE_SECONDS)
         try:
             status = int(next(lines))
             if status != 200:
@@ -359,6 +372,8 @@ def _new_item(item: NewItem) -> dict[str, Any]:
     sent: dict[str, Any] = wire.encode(item)
     if item.subject is None:
         del sent["subject"]
+    if not item.id:
+        del sent["id"]  # the server chooses one
     return sent
 
 

@@ -102,6 +102,7 @@ class ClaimPath:
         agent: str | None = None,
         types: Sequence[str] = (),
         projects: Sequence[str] = (),
+        labels: Sequence[str] = (),
         n: int = 1,
         ttl_seconds: float | None = None,
         done: Mapping[str, int] | None = None,
@@ -111,7 +112,7 @@ class ClaimPath:
         returns, thorough, lanes, lows = self._hints.hints()
         answer = self.call(
             *(NEXT, session, agent, list(types), list(projects), n, ttl_seconds, lanes, lows, thorough),
-            *(self._settings_row, _request(request), list(finished), list(finished.values())),
+            *(self._settings_row, _request(request), list(finished), list(finished.values()), list(labels)),
             repeatable=request is not None,
         )
         if (kept := answers.kept_many(answer, Grant)) is not None:

@@ -29,7 +29,7 @@ SELECT max(id), count(*) FROM (
 SELECT before.status, e.status, count(*)
 FROM dibs.events e LEFT JOIN dibs.events before ON before.item = e.item AND before.number = e.number - 1
 WHERE e.id > :after AND e.id <= :upto AND before.status IS DISTINCT FROM e.status
-  AND (e.status IN ('done', 'failed', 'rejected', 'cancelled') OR e.kind IN ('retried', 'found', 'restored', 'edited'))
+  AND (e.status IN ('done', 'failed', 'rejected', 'cancelled') OR e.kind IN ('retried', 'reopened', 'found', 'restored', 'edited'))
 GROUP BY 1, 2
 
 -- name: ended_by_status

@@ -18,6 +18,10 @@ SELECT dibs.lock_resources(:project)
 -- name: lock_subject
 SELECT pg_advisory_xact_lock(25705, hashtext(:subject))
 
+-- Of two callers that add an item of one title, the second has to see the id of the first.
+-- name: lock_id_words
+SELECT pg_advisory_xact_lock(25706, hashtext(:words))
+
 -- name: lock_agent
 SELECT dibs.agent_of(:name)
 
@@ -101,6 +105,9 @@ WHERE d.item = :item AND n.status <> 'done' ORDER BY d.needs
 SELECT x.id FROM dibs.dependencies d JOIN dibs.items x ON x.id = d.item
 WHERE d.needs = :needs AND x.status NOT IN ('done', 'rejected', 'cancelled') ORDER BY x.id
 
+-- name: dependents
+SELECT i.id FROM dibs.dependencies d JOIN dibs.items i ON i.id = d.item WHERE d.needs = :needs ORDER BY i.id
+
 -- name: open_tickets
 SELECT @ticket FROM dibs.tickets WHERE item = :item AND closed_at IS NULL ORDER BY id
 
@@ -118,6 +125,13 @@ UPDATE dibs.tickets SET closed_at = :closed_at, reason = :reason WHERE id = :id 
 SELECT to_json(x.resources)::text, x.id, c.session, c.agent
 FROM dibs.items x JOIN dibs.claims c ON c.item = x.id
 WHERE x.project = :project AND x.status = 'in_progress' AND x.resources <> '{}' AND c.expires_at > :now
+
+-- name: id_number
+SELECT number FROM dibs.id_numbers WHERE words = :words
+
+-- name: put_id_number
+INSERT INTO dibs.id_numbers (words, number) VALUES (:words, :number)
+ON CONFLICT (words) DO UPDATE SET number = excluded.number
 
 -- name: insert_item
 INSERT INTO dibs.items (@columns_of_item) VALUES (:@item)

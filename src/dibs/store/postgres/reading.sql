@@ -40,6 +40,9 @@ ORDER BY d.item, d.needs
 SELECT id FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
 ORDER BY priority DESC, seq LIMIT :limit
 
+-- name: ids
+SELECT id FROM dibs.items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
+
 -- name: list_items
 SELECT @item FROM dibs.items
 WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))

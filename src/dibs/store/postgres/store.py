@@ -214,14 +214,24 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         self.catch_up(BATCH)
         return swept
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
+        if limit is None or dry_run:
+            return self.read(lambda t: archive.count_prunable(t, older_than_seconds))
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        return self._of_snapshot(archive.export)
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        from dibs.store.sql import histories
+
+        return self._of_snapshot(histories.histories)
+
+    def _of_snapshot(self, read: Callable[[Transaction], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
         try:
             with self._pool.connection() as connection:
                 try:
-                    yield from archive.export(PostgresTransaction(connection, self.settings, writable=False))
+                    yield from read(PostgresTransaction(connection, self.settings, writable=False))
                 finally:
                     if not connection.closed:
                         connection.execute("ROLLBACK")

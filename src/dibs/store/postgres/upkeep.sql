@@ -68,15 +68,33 @@ WITH RECURSIVE reach (id) AS (
 SELECT 1 FROM reach WHERE id = :item LIMIT 1
 
 -- Prunable: ended long ago, and done, or without a dependent that has not ended.
+-- A dependency without a row counts as done, and any dependent can be retried or reopened: so an item that is not done
+-- goes after those that depend on it.
 -- name: prunable
 SELECT i.id FROM dibs.items i
 WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled') AND i.updated_at < :before
   AND (i.status = 'done' OR NOT EXISTS (
-      SELECT 1 FROM dibs.dependencies d JOIN dibs.items waiting ON waiting.id = d.item
-      WHERE d.needs = i.id AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one can be retried
+      SELECT 1 FROM dibs.dependencies d JOIN dibs.items waiting ON waiting.id = d.item WHERE d.needs = i.id
   ))
   AND NOT EXISTS (SELECT 1 FROM dibs.events WHERE item = i.id AND events.id > :delivered)
 LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: ended_before
+SELECT i.id, i.status FROM dibs.items i
+WHERE i.status IN ('done', 'failed', 'rejected', 'cancelled') AND i.updated_at < :before
+  AND NOT EXISTS (SELECT 1 FROM dibs.events WHERE item = i.id AND events.id > :delivered)
+
+-- Items that are not done, and who depends on them; NULL is a dependent that is not prunable.
+-- name: prunable_dependents
+WITH old AS MATERIALIZED (@@ended_before)
+SELECT old.id, (SELECT dependent.id FROM old AS dependent WHERE dependent.id = waiting.id)
+FROM old JOIN dibs.dependencies d ON d.needs = old.id JOIN dibs.items waiting ON waiting.id = d.item
+WHERE old.status <> 'done'
+
+-- name: count_prunable
+SELECT count(*), coalesce(sum((SELECT count(*) FROM dibs.events WHERE events.item = old.id)), 0)::bigint
+FROM (@@ended_before) AS old
+WHERE old.id <> ALL (ARRAY(SELECT json_array_elements_text(:kept::json)))
 
 -- name: highest_pruned
 SELECT max(i.token), max(e.id), count(e.id)

@@ -118,10 +118,7 @@ def retire_tokens(t: Transaction, given: tuple[int, int], actor: str) -> int:
 
 
 def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
-    before = t.now - round(older_than_seconds * 1000)
-    row = t.one("lowest_cursor")
-    # Webhooks read the feed, so events that one of them has not passed stay.
-    which = {"before": before, "limit": limit, "delivered": EVERY_EVENT if row is None or row[0] is None else row[0]}
+    which = {**_prunable(t, older_than_seconds), "limit": limit}
     locked = {item for (item,) in t.all("prunable", **which)}
     # Repeated now that the items are locked: a dependent may have been added before the lock.
     still = t.all("prunable", **which)
@@ -135,14 +132,34 @@ def prune(t: Transaction, older_than_seconds: float, limit: int) -> Prune:
         figures.take_out(t, json_text.loads(ids))
         for table in ("items", "events", "runs", "dependencies", "tickets", "soft_claims"):
             t.run(f"prune_{table}", {"items": ids})
-    t.run("prune_sessions", {"before": before, "limit": limit})
+    t.run("prune_sessions", {"before": which["before"], "limit": limit})
+    return _pruned(t, len(json_text.loads(ids)), events)
+
+
+def count_prunable(t: Transaction, older_than_seconds: float) -> Prune:
+    """What repeated calls of `prune` would delete now."""
+    which = _prunable(t, older_than_seconds)
+    needed: dict[str, set[str | None]] = {}
+    for item, dependent in t.all("prunable_dependents", **which):
+        needed.setdefault(item, set()).add(dependent)
+    # An item that is not done stays as long as one that depends on it; None is a dependent that is not prunable itself.
+    kept: set[str | None] = {None}
+    while more := {item for item, dependents in needed.items() if item not in kept and kept & dependents}:
+        kept |= more
+    items, events = t.one("count_prunable", **which, kept=json_text.dumps(sorted(filter(None, kept)))) or (0, 0)
+    return _pruned(t, items, events)
+
+
+def _prunable(t: Transaction, older_than_seconds: float) -> dict[str, int]:
+    """Which items can be pruned. Webhooks read the feed, so events that one of them has not passed stay."""
+    row = t.one("lowest_cursor")
+    delivered = EVERY_EVENT if row is None or row[0] is None else row[0]
+    return {"before": t.now - round(older_than_seconds * 1000), "delivered": delivered}
+
+
+def _pruned(t: Transaction, items: int, events: int) -> Prune:
     floors = dict(t.all("board"))
-    return Prune(
-        items=len(json_text.loads(ids)),
-        events=events,
-        token_floor=floors["token_floor"],
-        event_floor=floors["event_floor"],
-    )
+    return Prune(items=items, events=events, token_floor=floors["token_floor"], event_floor=floors["event_floor"])
 
 
 def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:

@@ -20,6 +20,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "unpark": item_verbs.unpark,
     "cancel": item_verbs.cancel,
     "retry": item_verbs.retry,
+    "reopen": item_verbs.reopen,
     "approve": item_verbs.approve,
     "send_back": item_verbs.send_back,
     "reject": item_verbs.reject,

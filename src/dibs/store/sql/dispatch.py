@@ -73,6 +73,7 @@ class SqlVerbs:
     edit = _write("item_verbs", "edit", Edited)
     cancel = _write("item_verbs", "cancel", Item)
     retry = _write("item_verbs", "retry", Item)
+    reopen = _write("item_verbs", "reopen", Item)
     park = _write("item_verbs", "park", Item)
     unpark = _write("item_verbs", "unpark", Item)
     approve = _write("item_verbs", "approve", Item)
@@ -111,6 +112,8 @@ class SqlVerbs:
 
     get = _view("views", "get")
     list = _view("views", "list_")
+    ids = _read("views", "ids")
+    preview = _view("preview", "preview")
     runs = _view("views", "runs")
     sessions = _view("views", "sessions")
     catch_up = _write("figures", "catch_up")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dibs import check
-from dibs.errors import DibsError, Invalid
+from dibs.errors import DibsError, Invalid, ItemNotClaimable
 from dibs.model import DONE, ENDED, READY, Added, Blocker, Edited, Ended
 from dibs.rules import ending, queueing
 from dibs.rules import items as item_rules
 from dibs.rules.decision import State
 from dibs.rules.resources import with_more
-from dibs.store.sql import rows
+from dibs.store.sql import new_ids, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 
 def add(t: Transaction, items: Sequence[NewItem], *, actor: str) -> tuple[Added, ...]:
+    new_ids.lock(t, items)
     # The items may depend on each other in any order, so dependencies are checked at the end.
     t.lock_items({needs for one in items for needs in one.depends_on} - {one.id for one in items})
     token_floor = int(t.scalar("token_floor") or 0)
-    added = [_insert(t, one, actor, token_floor) for one in items]
+    given = {one.id for one in items}
+    added = [_insert(t, one, actor, token_floor, given) for one in items]
     for item, is_new in added:
         if is_new and item.depends_on:
             _require_items(t, item, item.depends_on)
@@ -42,6 +44,10 @@ def edit(
     actor: str,
     revision: int | None = None,
     relabel: bool = True,
+    add_labels: Sequence[str] = (),
+    remove_labels: Sequence[str] = (),
+    add_needs: Sequence[str] = (),
+    remove_needs: Sequence[str] = (),
     add_resources: Sequence[str] = (),
     session: str | None = None,
     token: int | None = None,
@@ -49,15 +55,19 @@ def edit(
 ) -> Edited:
     """`allow_missing`: `depends_on` may name items that do not exist yet, and the item waits for them."""
     changes = dict(changes)
-    needs = changes.get("depends_on")
     if session is not None:
         _lock_holder(t, item, session)
     if changes.get("subject") is not None:
         _require_free_subject(t, item, changes["subject"])
-    if needs is not None:
+    if "depends_on" in changes or add_needs or remove_needs:
         # Dependencies before the item: `done` locks an item before its dependents.
         t.lock("lock_dependencies")
-        t.lock_items(needs)
+        row = t.one("item_by_id", id=item) if add_needs or remove_needs else None
+        if row is not None:  # no other transaction changes its dependencies now
+            merged = item_rules.with_and_without(rows.item(row).depends_on, add_needs, remove_needs)
+            changes["depends_on"] = check.dependencies(merged)
+        t.lock_items(changes.get("depends_on", ()))
+    needs = changes.get("depends_on")
     if revision is not None:
         as_read(t, item, revision)
     holder: Claim | None = None
@@ -68,6 +78,9 @@ def edit(
         state, holder = t.fenced(item, session, token)
         actor, holds = holder.agent, t.holds(state.item.project)
         t.touch_session(session)
+    if add_labels or remove_labels:
+        merged = item_rules.with_and_without(state.item.labels, add_labels, remove_labels)
+        changes["labels"] = check.names(merged, "labels")
     if add_resources:
         changes["resources"] = check.resources(with_more(state.item.resources, add_resources))
     open_before = {blocker.item for blocker in state.blockers}
@@ -106,6 +119,26 @@ def cancel(t: Transaction, item: str, *, actor: str, reason: str | None = None) 
 def retry(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
     # An expiry that is not recorded yet may be the last strike, which fails the item.
     return _apply(t, t.record_due(item), item_rules.retry, actor=actor, reason=reason)
+
+
+def reopen(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
+    state = t.state(item)
+    floor = int(t.scalar("token_floor") or 0)
+    asked: dict[str, Any] = {"actor": actor, "reason": reason, "token_floor": floor}
+    item_rules.reopen(t.now, state, **asked)  # a refusal about the item itself comes first
+    dependents = [id for (id,) in t.all("dependents", needs=item)]
+    t.lock_items(dependents)
+    try:
+        item_rules.require_unused(state.item, map(t.record_due, dependents))
+    except ItemNotClaimable as refusal:
+        t.refuse(refusal)  # what time has changed of the dependents stays recorded
+    payload = item_rules.without_over(state.item)
+    if payload is not None:
+        edited = item_rules.edit(t.now, state, {"payload": payload}, actor=actor)
+        assert edited is not None, "the payload changes"
+        t.apply(edited)
+        state = edited.after(state)
+    return _apply(t, state, item_rules.reopen, **asked)
 
 
 def park(t: Transaction, item: str, *, actor: str, reason: str | None = None) -> Item:
@@ -217,11 +250,13 @@ def as_read(t: Transaction, item: str, revision: int | None) -> State:
     return state
 
 
-def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int) -> tuple[Item, bool]:
+def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int, given: set[str]) -> tuple[Item, bool]:
     """The item, and whether it is new: an item of the same subject, or with the same content, is not added again."""
     known = None if new.subject is None else item_of_subject(t, new.subject)
     if known is not None:
         return known, False
+    if not new.id:
+        new = new.replace(id=new_ids.choose(t, new.title, given))
     row = t.one("item_by_id", id=new.id)
     if row is not None:
         old, first = rows.item(row), t.one("event_of_item", item=new.id, number=1)

@@ -22,7 +22,7 @@ from dibs.model import (
 from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, View, Vitals, Waiter
 from dibs.rules import fencing, health
 from dibs.store.sql import projection, rows, stats
-from dibs.store.sql.transaction import blocker
+from dibs.store.sql.rows import blocker
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -198,7 +198,9 @@ def seats(
 
 def _seat(t: Transaction, session: Session, claims: list[Claim | Held], runs: list[PastRun]) -> Seat:
     outcomes = [run.outcome for run in runs if run.outcome is not None]
-    score, reasons = health.score(t.now, session, claims, outcomes, t.settings)
+    recent = runs[:RUNS_SHOWN]
+    judged = [run.outcome for run in recent if run.outcome is not None]
+    score, reasons = health.score(t.now, session, claims, judged, t.settings)
     return Seat(
         id=session.id,
         agent=session.agent,
@@ -211,7 +213,7 @@ def _seat(t: Transaction, session: Session, claims: list[Claim | Held], runs: li
         reasons=reasons,
         holding=tuple(claim.item for claim in claims),
         ended={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
-        recent=tuple(runs[:RUNS_SHOWN]),
+        recent=tuple(recent),
     )
 
 

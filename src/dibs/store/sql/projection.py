@@ -11,7 +11,7 @@ from dibs.rules import fencing
 from dibs.rules.ending import OWNER_DIED
 from dibs.rules.overdue import effective_state
 from dibs.rules.refusals import item_not_found
-from dibs.store.sql.transaction import blocker
+from dibs.store.sql.rows import blocker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
+from dibs.model import ENDED, Activity, Agent, Blocker, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 from dibs.text.json_text import dumps, loads
 from dibs.value import Value
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: By the kind of a value, the columns that are JSON.
 _JSON_COLUMNS: dict[type[Value], list[str]] = {}
+#: The status of a dependency that a file of a vault names and that does not exist yet.
+MISSING = "missing"
 
 
 def encode(value: Value) -> dict[str, Any]:
@@ -57,6 +59,10 @@ def item_with_claim_and_run(row: Row) -> tuple[Item, Claim | None, Run | None]:
         None if row[after_item] is None else claim(row[after_item:after_claim]),
         None if row[after_claim] is None else run(row[after_claim:]),
     )
+
+
+def blocker(item: str, status: str) -> Blocker:
+    return Blocker(item=item, status=status, will_move=status not in (*ENDED, MISSING))
 
 
 def claim(row: Row) -> Claim:

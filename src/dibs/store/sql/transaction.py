@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dibs.errors import DibsError, ItemAlreadyClaimed
-from dibs.model import BLOCKED, DONE, ENDED, Approval, Blocker, Ended, Note, Owner, Previous
+from dibs.model import DONE, Approval, Ended, Note, Owner, Previous
 from dibs.rules import fencing, overdue, queueing, refusals
 from dibs.rules.claiming import Claimant
 from dibs.rules.decision import Decision, State, Step
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Agent, Claim, Grant, Item, Run, Session, Ticket
+    from dibs.model import Agent, Blocker, Claim, Grant, Item, Run, Session, Ticket
 
     T = TypeVar("T")
 
@@ -30,12 +30,6 @@ NOTES_MAX = 20
 SEEN_EVERY = 5000
 #: Events that make an item claimable, by every session or by the one that it is offered to.
 FREED = frozenset({"claimable", "offered"})
-#: The status of a dependency that a file of a vault names and that does not exist yet.
-MISSING = "missing"
-
-
-def blocker(item: str, status: str) -> Blocker:
-    return Blocker(item=item, status=status, will_move=status not in (*ENDED, MISSING))
 
 
 class Refused(Exception):
@@ -57,6 +51,8 @@ class Transaction(ABC):
     freed: bool = False
     #: Items that `next` skips although their rows are ready: see the vault.
     passed_over: frozenset[str] = frozenset()
+    #: Whether clones of the board choose ids at the same time, so that a new id needs a random part.
+    has_clones: bool = False
     #: What the database raises for a row that violates a constraint.
     row_errors: ClassVar[tuple[type[Exception], ...]] = ()
 
@@ -145,7 +141,7 @@ class Transaction(ABC):
         claims = dict(self._each_of(rows.claim, "claims_of_items", found))
         runs = dict(self._each_of(rows.run, "latest_runs", found))
         tickets = self.open_tickets(found)
-        blockers = rows.grouped(self._each_of(lambda row: blocker(*row[1:]), "blockers_of_items", found))
+        blockers = rows.grouped(self._each_of(lambda row: rows.blocker(*row[1:]), "blockers_of_items", found))
         return {
             id: State(
                 item=item,
@@ -179,7 +175,10 @@ class Transaction(ABC):
 
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
         """The dependencies that are not done. A pruned one was done."""
-        return tuple(blocker(needs, status) for needs, status in self.all("blockers", item=item))
+        return tuple(rows.blocker(needs, status) for needs, status in self.all("blockers", item=item))
+
+    def is_free_id(self, id: str) -> bool:
+        return self.one("item_by_id", id=id) is None
 
     def claim_of(self, item: str) -> Claim | None:
         row = self.one("claim_of_item", item=item)
@@ -329,13 +328,15 @@ class Transaction(ABC):
             self.refuse(decision.refusal)
 
     def apply_with_effects(self, state: State, move: Step) -> Step:
-        """Write a step and its effects: the offer to the next ticket, and the unblocking of dependents. Returns the
-        last step of the item itself."""
+        """Write a step and its effects: the offer to the next ticket, and dependents that no longer wait, or wait
+        again. Returns the last step of the item itself."""
         for step in queueing.follow(self.now, state, move, self.settings):
             self.apply(step)
             move = step
         if move.item.status == DONE:
-            self._free_dependents(move.item.id)
+            self._settle_dependents(move.item.id, "blocked_by", overdue.unblock)
+        elif state.item.status == DONE:
+            self._settle_dependents(move.item.id, "dependents", overdue.block)
         return move
 
     def end(self, state: State, step: Step) -> Ended:
@@ -343,12 +344,10 @@ class Transaction(ABC):
         assert step.run is not None
         return Ended(item=self.apply_with_effects(state, step).item, run=step.run)
 
-    def _free_dependents(self, item: str) -> None:
-        for (dependent,) in self.all("blocked_by", needs=item):
+    def _settle_dependents(self, item: str, found_by: str, settle: Callable[[int, State], Step | None]) -> None:
+        for (dependent,) in self.all(found_by, needs=item):
             state = self.state(dependent)
-            if state.item.status != BLOCKED:
-                continue
-            step = overdue.settle(self.now, state)
+            step = settle(self.now, state)
             if step is not None:
                 self.apply_with_effects(state, step)
 

@@ -8,6 +8,7 @@ from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Ses
 from dibs.rules import fencing, queueing
 from dibs.rules.claiming import Claimant, skips
 from dibs.rules.decision import State
+from dibs.rules.refusals import item_not_found
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
 from dibs.store.sql.ticket_verbs import latest_ticket
@@ -26,6 +27,8 @@ RUNS_IN_DETAIL = 20
 #: Positions before the first and after the last item, in the order of `next`.
 BEGINNING, THE_END = (-(2.0**53), -1.0), (2.0**53, 2.0**53)
 RECENT_RUNS = 10
+#: Sorts after every character of an id.
+ABOVE_EVERY_CHARACTER = "~"
 #: How far `why` counts the items that `next` would choose first.
 AHEAD_MAX = 1000
 
@@ -73,7 +76,7 @@ def list_(
         seq=begin[1],
         limit=limit + len(outdated),
     )
-    end = _position(t, rows.item(rows_found[-1])) if more else THE_END
+    end = position(t, rows.item(rows_found[-1])) if more else THE_END
     found = {item.id: item for item in map(rows.item, rows_found)}
     matching = {
         id: state.item
@@ -83,7 +86,7 @@ def list_(
         and (not types or state.item.type in types)
         and set(labels) <= set(state.item.labels)
         and subject in (None, state.item.subject)
-        and begin < _position(t, state.item) <= end
+        and begin < position(t, state.item) <= end
     }
     if matching:
         found |= matching
@@ -103,6 +106,11 @@ def _fitting(items: Sequence[Item], size_max: int | None) -> Sequence[Item]:
     return items
 
 
+def ids(t: Transaction, prefix: str, *, limit: int) -> tuple[str, ...]:
+    beyond = prefix + ABOVE_EVERY_CHARACTER
+    return tuple(id for (id,) in t.all("ids", prefix=prefix, beyond=beyond, limit=limit))
+
+
 def runs(
     t: Transaction,
     find_dead: FindDead,
@@ -115,6 +123,8 @@ def runs(
     bytes_max: int | None = None,
 ) -> Page[Run]:
     projected = projection.of_board(t, find_dead)
+    if item is not None and t.one("item_by_id", id=item) is None:
+        raise item_not_found(item)
     before = None if after is None else _seq_of_run(t, *after)
     found, more = rows.until_size(
         bytes_max, t, "list_runs", item=item, session=session, agent=agent, before=before, limit=limit
@@ -170,9 +180,9 @@ def why(
     projected = projection.of_board(t, find_dead)
     state = projection.of_item(t, item, find_dead).states[item]
     died = {claim.item: claim for claim in projected.ended_claims()}
-    claimant = _claimant(t, session, agent, state.item.project, died)
-    ahead = t.ahead_of(claimant, state.item, AHEAD_MAX) + _freed_ahead_of(t, claimant, state.item, projected)
-    return why(t.now, state, claimant, ahead, owner_died=item in died)
+    me = claimant(t, session, agent, state.item.project, died)
+    ahead = t.ahead_of(me, state.item, AHEAD_MAX) + _freed_ahead_of(t, me, state.item, projected)
+    return why(t.now, state, me, ahead, owner_died=item in died)
 
 
 def events(
@@ -216,21 +226,24 @@ def due_seconds(t: Transaction, item: str | None = None) -> float | None:
     return None if due_at is None else max(0, due_at - t.now) / 1000
 
 
-def _claimant(t: Transaction, session: str | None, agent: str | None, project: str, died: dict[str, Claim]) -> Claimant:
+def claimant(
+    t: Transaction, session: str | None, agent: str | None, project: str | None, died: dict[str, Claim]
+) -> Claimant:
     """The claimant without the claims of dead owners. Without a session, it is a new session of the agent; without an
     agent, of one without limits."""
     if session is not None:
-        claimant = t.claimant(session, agent, project)
+        found = t.claimant(session, agent, project)
     else:
         row = None if agent is None else t.one("agent_by_name", name=agent)
         new = Agent(name=agent or "") if row is None else rows.agent(row)
         unnamed = Session(id="", agent=new.name)
-        claimant = Claimant(session=unnamed, agent=new, load=t.load(unnamed, new), holds=t.holds(project))
-    load = claimant.load.replace(
-        held=claimant.load.held - sum(claim.session == claimant.session.id for claim in died.values()),
-        held_total=claimant.load.held_total - sum(claim.agent == claimant.agent.name for claim in died.values()),
+        holds = () if project is None else t.holds(project)
+        found = Claimant(session=unnamed, agent=new, load=t.load(unnamed, new), holds=holds)
+    load = found.load.replace(
+        held=found.load.held - sum(claim.session == found.session.id for claim in died.values()),
+        held_total=found.load.held_total - sum(claim.agent == found.agent.name for claim in died.values()),
     )
-    return claimant.replace(load=load, holds=tuple(hold for hold in claimant.holds if hold.item not in died))
+    return found.replace(load=load, holds=tuple(hold for hold in found.holds if hold.item not in died))
 
 
 def _freed_ahead_of(t: Transaction, claimant: Claimant, item: Item, projected: projection.Projection) -> int:
@@ -245,15 +258,15 @@ def _freed_ahead_of(t: Transaction, claimant: Claimant, item: Item, projected: p
         and (not claimant.agent.types or after.item.type in claimant.agent.types)
         and not skips(claimant.replace(holds=t.holds(after.item.project)), after.item)
     ]
-    position = _position(t, item)
-    return sum(_position(t, one) < position for one in free)
+    its = position(t, item)
+    return sum(position(t, one) < its for one in free)
 
 
 def _position_of(t: Transaction, id: str) -> tuple[float, float]:
     row = t.one("item_by_id", id=id)
     if row is None:
         raise Invalid(f"there is no item {id} to continue after; start without a cursor", field="after", item=id)
-    return _position(t, rows.item(row))
+    return position(t, rows.item(row))
 
 
 def _seq_of_run(t: Transaction, item: str, token: int) -> int:
@@ -265,7 +278,7 @@ def _seq_of_run(t: Transaction, item: str, token: int) -> int:
     return int(seq)
 
 
-def _position(t: Transaction, item: Item) -> tuple[float, float]:
+def position(t: Transaction, item: Item) -> tuple[float, float]:
     return -item.priority, t.scalar("seq_of_item", id=item.id) or 0
 
 

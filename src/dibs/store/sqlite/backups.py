@@ -12,7 +12,7 @@ from dibs.store.sqlite import schema, side_files
 from dibs.store.sqlite.database import harden, open_database, schema_version
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
-from dibs.system import durable
+from dibs.system import durable, progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[
         try:
             copy.execute("BEGIN")
             t = SqliteTransaction(copy.cursor(), 0, settings)
-            archive.check_records(archive.export(t))
+            records = progress.counted(archive.export(t), "checked", lambda: _count(copy))
+            archive.check_records(records)
             archive.refuse_dangling(t)
             copy.execute("COMMIT")
         except BaseException:
@@ -112,6 +113,13 @@ def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[
         reason = error.message.replace(partial, path) if isinstance(error, DibsError) else error
         raise StoreUnusable(f"{path} cannot be restored: {reason}", path=path) from error
     return copy
+
+
+def _count(copy: apsw.Connection) -> int:
+    """How many records the backup has, without those of the small tables."""
+    counts = "SELECT (SELECT count(*) FROM items) + (SELECT count(*) FROM runs) + (SELECT count(*) FROM events)"
+    ((count,),) = copy.execute(counts).fetchall()
+    return int(count)  # type: ignore[arg-type]  # a sum of counts
 
 
 def _own_rows(t: SqliteTransaction) -> list[tuple[str, dict[str, Any]]]:

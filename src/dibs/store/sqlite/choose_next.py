@@ -49,6 +49,7 @@ def best(
     claimant: Claimant,
     types: Sequence[str],
     projects: Sequence[str],
+    labels: Sequence[str],
     n: int,
     *,
     is_more_overdue: bool = False,
@@ -57,13 +58,14 @@ def best(
     due: list[Step] = []
     states: list[State] = []
     search, not_claimable = Search(t, claimant), 0
-    ranked = _ranked(t, _wants(claimant, types, projects), is_more_overdue=is_more_overdue) if n else ()
+    wants = _wants(claimant, types, projects)
+    ranked = _ranked(t, wants, labels, is_more_overdue=is_more_overdue) if n else ()
     for looked, rank in enumerate(ranked):
         if looked >= PASSED_OVER_MAX or not_claimable >= NOT_CLAIMABLE_MAX:
             break
         # Nothing is written before the end, because the statements that give the ranks are still being read.
         steps, state = _as_ready(t, rank)
-        if state.item.id in t.passed_over:
+        if state.item.id in t.passed_over or not set(labels) <= set(state.item.labels):
             continue
         if state.item.status != READY or state.item.offered_to is not None:
             due += steps
@@ -121,21 +123,29 @@ def _wants(claimant: Claimant, types: Sequence[str], projects: Sequence[str]) ->
     return wants
 
 
-def _ranked(t: Transaction, wants: Callable[[Rank], bool], *, is_more_overdue: bool = False) -> Iterator[Rank]:
-    """The rank of every wanted item, best first."""
+def _ranked(
+    t: Transaction, wants: Callable[[Rank], bool], labels: Sequence[str] = (), *, is_more_overdue: bool = False
+) -> Iterator[Rank]:
+    """The rank of every wanted item, best first. In lanes, only items that have all of the labels."""
     from heapq import merge
 
     overdue = [filter(wants, t.each(statement, now=t.now)) for statement in OVERDUE_RANKS] if is_more_overdue else []
-    return merge(*(_lane(t, first) for first in t.all("lanes") if wants(first)), *overdue)
+    return merge(*(_lane(t, first, labels) for first in t.all("lanes") if wants(first)), *overdue)
 
 
-def _lane(t: Transaction, first: Rank) -> Iterator[Rank]:
+def _lane(t: Transaction, first: Rank, labels: Sequence[str]) -> Iterator[Rank]:
     """The ranks of a lane. Those after the first are read only if they are asked for."""
-    yield first
     lane = first[2:]
     project, type, action, approved, _ = lane
-    others = t.each("lane", project=project, type=type, action=action, approved=approved)
-    next(others)
+    parameters = {"project": project, "type": type, "action": action, "approved": approved}
+    if labels:
+        from dibs.text import json_text
+
+        others = t.each("lane_with_labels", **parameters, labels=json_text.dumps(list(labels)))
+    else:
+        yield first
+        others = t.each("lane", **parameters)
+        next(others)
     for rank in others:
         yield (*rank, *lane)
 

@@ -77,6 +77,7 @@ def next_(
     agent: str | None = None,
     types: Sequence[str] = (),
     projects: Sequence[str] = (),
+    labels: Sequence[str] = (),
     n: int = 1,
     ttl_seconds: float | None = None,
     done: Mapping[str, int] | None = None,
@@ -94,7 +95,7 @@ def next_(
     grants = []
     room = limits.room(t.now, claimant.agent, claimant.load, n)
     is_more_overdue = any(len(items) >= OVERDUE_MAX for items in recorded.values())
-    choice = choose_next.best(t, claimant, types, projects, room, is_more_overdue=is_more_overdue)
+    choice = choose_next.best(t, claimant, types, projects, labels, room, is_more_overdue=is_more_overdue)
     for step in choice.due:
         t.apply(step)
     for state in choice.states:

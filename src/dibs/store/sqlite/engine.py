@@ -191,14 +191,12 @@ class Engine(ForkAware):
     def transact(self, connection: apsw.Connection, writes: list[PendingWrite]) -> None:
         """Run all `writes` in one transaction; the default of the hook `transact`."""
         connection.execute("BEGIN IMMEDIATE")
-        if len(writes) == 1:
-            transactions = [self._run(connection, writes[0])]
-        else:
-            transactions = [t for write in writes if (t := self._run_in_savepoint(connection, write)) is not None]
+        bare = len(writes) == 1
+        runs = [(self._run if bare or w.rolls_back else self.run_in_savepoint)(connection, w) for w in writes]
         if self._commit is None:
             self.commit(connection)
         else:
-            self._commit(connection, transactions)
+            self._commit(connection, [t for t in runs if t is not None])
         if any(write.changed for write in writes):
             self.bell.ring()
 
@@ -222,7 +220,7 @@ class Engine(ForkAware):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
-    def _run_in_savepoint(self, connection: apsw.Connection, write: PendingWrite) -> SqliteTransaction | None:
+    def run_in_savepoint(self, connection: apsw.Connection, write: PendingWrite) -> SqliteTransaction | None:
         """Run one write of several: its failure is rolled back alone."""
         connection.execute("SAVEPOINT write")
         transaction = None

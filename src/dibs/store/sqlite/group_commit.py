@@ -95,6 +95,9 @@ class PendingCall:
 class PendingWrite(PendingCall):
     """A write. `changed`: it changed the board; `freed`: it made an item claimable."""
 
+    #: Whether it rolls back by itself what it did and failed.
+    rolls_back = False
+
     def __init__(self, work: Callable[[Transaction], Any], request: Request | None, kind: type[Value] | None) -> None:
         super().__init__(work)
         self.request, self.kind = request, kind

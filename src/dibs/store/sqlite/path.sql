@@ -118,6 +118,10 @@ WHERE dependencies.item = :item AND items.status IS NOT 'done' ORDER BY dependen
 SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
 WHERE dependencies.needs = :needs AND items.status = 'blocked'
 
+-- name: dependents
+SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
+WHERE dependencies.needs = :needs ORDER BY dependencies.item
+
 -- name: open_tickets
 SELECT @ticket FROM tickets INDEXED BY tickets_queue WHERE item = :item AND closed_at IS NULL ORDER BY id
 
@@ -170,6 +174,13 @@ SELECT -priority, seq FROM items INDEXED BY items_ready
 WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
   AND approved = :approved
 ORDER BY priority DESC, seq
+
+-- name: id_number
+SELECT number FROM id_numbers WHERE words = :words
+
+-- name: put_id_number
+INSERT INTO id_numbers (words, number) VALUES (:words, :number)
+ON CONFLICT (words) DO UPDATE SET number = excluded.number
 
 -- name: insert_item
 INSERT INTO items (@item) VALUES (:@item)

@@ -40,6 +40,17 @@ ORDER BY dependencies.item, dependencies.needs
 -- name: items_in_order
 SELECT id FROM items WHERE id IN (SELECT value FROM json_each(:items)) ORDER BY priority DESC, seq LIMIT :limit
 
+-- The statement `lane` of the claim path, for `next` with labels.
+-- name: lane_with_labels
+SELECT -priority, seq FROM items INDEXED BY items_ready
+WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = :type AND action = :action
+  AND approved = :approved
+  AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
+ORDER BY priority DESC, seq
+
+-- name: ids
+SELECT id FROM items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
+
 -- name: list_items
 SELECT @item
 FROM items

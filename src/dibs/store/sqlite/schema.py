@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Creates the statistics tables, which `PRAGMA optimize` may have added.
 STATISTICS = "ANALYZE"
 _ALL = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema"
-_BETWEEN_WORDS = re.compile(r"--[^\n]*\n|\s+")
+_BETWEEN_WORDS = re.compile(r"--[^\n]*(?:\n|$)|\s+")
 _AROUND_SIGNS = re.compile(r" ?([(),]) ?")
 
 
@@ -54,4 +54,4 @@ def _objects(connection: apsw.Connection) -> set[Object]:
 
 def _plain(sql: str) -> str:
     """A statement without comments and line breaks, which versions may change."""
-    return _AROUND_SIGNS.sub(r"\1", _BETWEEN_WORDS.sub(" ", sql))
+    return _AROUND_SIGNS.sub(r"\1", re.sub(r" +", " ", _BETWEEN_WORDS.sub(" ", sql)).strip())

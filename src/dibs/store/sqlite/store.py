@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Prune, Request
-    from dibs.store.contract import Watch
+    from dibs.store.contract import SharedCommits, Watch
     from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
 
@@ -79,16 +79,24 @@ class SqliteStore(SqliteVerbs, Store):
         """Run `work` in one durable transaction. With a request, its answer (values of `kind`) is kept and repeated."""
         write = PendingWrite(work, request, kind)
         self.engine.write(write)
-        if write.freed and self.on_freed is not None:
-            self.on_freed()
+        self.tell_freed(write)
         result: T = write.result()
         return result
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         return self.engine.read(work)
 
+    def tell_freed(self, write: PendingWrite) -> None:
+        if write.freed and self.on_freed is not None:
+            self.on_freed()
+
     def separate_readers(self) -> None:
         self.engine.separate_readers()
+
+    def shared_commits(self) -> SharedCommits:
+        from dibs.store.sqlite.shared_commits import SqliteSharedCommits
+
+        return SqliteSharedCommits(self)
 
     def watch(self, *, session: str | None = None) -> Watch:
         # One bell for all sessions: a needless wake-up is cheap here.
@@ -110,20 +118,31 @@ class SqliteStore(SqliteVerbs, Store):
 
     # Whole boards. The modules are imported here, so that a claim does not pay for them.
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
         from dibs.store.sql import archive
 
+        if limit is None or dry_run:
+            return self.read(lambda t: archive.count_prunable(t, older_than_seconds))
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from dibs.store.sql import archive
+
+        return self._of_snapshot(archive.export)
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        from dibs.store.sql import histories
+
+        return self._of_snapshot(histories.histories)
+
+    def _of_snapshot(self, read: Callable[[Transaction], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
         from dibs.store.sqlite.transaction import SqliteTransaction
 
         # A connection of its own, because the caller may read slowly while others write.
         connection = self._another_connection()
         try:
             connection.execute("BEGIN")
-            yield from archive.export(SqliteTransaction(connection.cursor(), self.engine.clock(), self.settings))
+            yield from read(SqliteTransaction(connection.cursor(), self.engine.clock(), self.settings))
         except apsw.Error as error:
             raise explain(error, self.path) from error
         finally:

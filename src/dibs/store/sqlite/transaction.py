@@ -34,6 +34,10 @@ class SqliteTransaction(Transaction):
         self._cursor = cursor
         self._cursors = [cursor]
 
+    @property
+    def connection(self) -> apsw.Connection:
+        return self._cursor.connection
+
     def one(self, statement: str, /, **parameters: Any) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._cursor.execute(STATEMENTS[statement], parameters).fetchone()
         return row

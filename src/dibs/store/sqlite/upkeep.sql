@@ -87,16 +87,33 @@ WITH RECURSIVE reach (id) AS (
 SELECT 1 FROM reach WHERE id = :item LIMIT 1
 
 -- Prunable: ended long ago, and done, or without a dependent that has not ended.
+-- A dependency without a row counts as done, and any dependent can be retried or reopened: so an item that is not done
+-- goes after those that depend on it.
 -- name: prunable
 SELECT id FROM items
 WHERE status IN ('done', 'failed', 'rejected', 'cancelled') AND updated_at < :before
   AND (status = 'done' OR NOT EXISTS (
       SELECT 1 FROM dependencies JOIN items AS waiting ON waiting.id = dependencies.item
       WHERE dependencies.needs = items.id
-        AND waiting.status NOT IN ('done', 'rejected', 'cancelled')  -- a failed one can be retried
   ))
   AND NOT EXISTS (SELECT 1 FROM events WHERE item = items.id AND events.id > :delivered)
 LIMIT :limit
+
+-- name: ended_before
+SELECT id, status FROM items
+WHERE status IN ('done', 'failed', 'rejected', 'cancelled') AND updated_at < :before
+  AND NOT EXISTS (SELECT 1 FROM events WHERE item = items.id AND events.id > :delivered)
+
+-- Items that are not done, and who depends on them; NULL is a dependent that is not prunable.
+-- name: prunable_dependents
+WITH old AS MATERIALIZED (@@ended_before)
+SELECT old.id, (SELECT id FROM old AS dependent WHERE dependent.id = waiting.id)
+FROM old JOIN dependencies ON dependencies.needs = old.id JOIN items AS waiting ON waiting.id = dependencies.item
+WHERE old.status <> 'done'
+
+-- name: count_prunable
+SELECT count(*), coalesce(sum((SELECT count(*) FROM events WHERE events.item = old.id)), 0) FROM (@@ended_before) AS old
+WHERE old.id NOT IN (SELECT value FROM json_each(:kept))
 
 -- name: highest_pruned
 SELECT max(items.token), max(events.id), count(events.id)

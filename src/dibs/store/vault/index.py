@@ -12,7 +12,7 @@ import stat
 from dibs.errors import StoreUnusable
 from dibs.store.sql.queries import Statements
 from dibs.store.sqlite.transaction import SqliteTransaction
-from dibs.store.vault.layout import HIDDEN, INDEX
+from dibs.store.vault.layout import HIDDEN, INDEX, SUFFIX, name_of
 from dibs.store.vault.safe_fs import Stamp
 from dibs.store.vault.scan import checksum_of
 from dibs.value import Value
@@ -72,6 +72,16 @@ class VaultTransaction(SqliteTransaction):
         self.steps: list[Step] = []
         #: Items whose files are to be written whatever their steps are.
         self.stale: set[str] = set()
+
+    @property
+    def has_clones(self) -> bool:  # type: ignore[override]
+        return self.clone_name is not None
+
+    def is_free_id(self, id: str) -> bool:
+        """Whether neither an item has this id, nor a file that is not a task the name of its file."""
+        if not super().is_free_id(id):
+            return False
+        return all(name_of(path) != id + SUFFIX for (path,) in self.query("files_that_are_no_tasks"))
 
     def apply(self, step: Step) -> None:
         super().apply(step)

@@ -90,6 +90,10 @@ MOVES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     PARKED: {"Needs_Action": ("unpark",), HELD: ("claim",), "Cancelled": ("cancel",)},
     FAILED: {"Needs_Action": ("retry",)},
+    **{
+        status: {**dict.fromkeys(("Needs_Action", "Blocked", "Scheduled"), ("reopen",)), HELD: ("reopen", "claim")}
+        for status in (DONE, REJECTED, CANCELLED)
+    },
 }
 
 

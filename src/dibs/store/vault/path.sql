@@ -79,6 +79,9 @@ VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :g
 -- name: files_without_item
 SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
 
+-- name: files_that_are_no_tasks
+SELECT path FROM vault_files WHERE item IS NULL
+
 -- name: item_ids
 SELECT id FROM items
 

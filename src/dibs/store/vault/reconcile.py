@@ -17,12 +17,13 @@ from dibs.rules.decision import State
 from dibs.store.sql import item_verbs, rows
 from dibs.store.vault import layout
 from dibs.store.vault.file_identity import TaskFiles
-from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, is_contradicted, send_back, sessions_of, void_local_runs
+from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, send_back
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import name_of
 from dibs.store.vault.taskfile import run_annotations, task_text
 from dibs.store.vault.taskfile.facts import digest
 from dibs.store.vault.taskfile.run_blocks import shows_another_draft
+from dibs.store.vault.void_runs import is_contradicted, sessions_of, void_local_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

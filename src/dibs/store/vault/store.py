@@ -18,6 +18,7 @@ from dibs.store.vault import vault_root
 from dibs.store.vault.index import TABLES, Entry, create_tables, vault_transaction
 from dibs.store.vault.layout import INITIAL, is_by_move, name_of
 from dibs.store.vault.write_cycle import WriteCycle
+from dibs.system import progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,17 +175,20 @@ class VaultStore(SqliteVerbs, Store):
     def _sync(self, connection: apsw.Connection) -> Synced:
         remote = self.remote
         assert remote is not None
+        from dibs.store.vault.git.repository import SYNC_STEPS
+        from dibs.store.vault.git.sync import combine
+
+        progress.report("reading the files", 1, SYNC_STEPS)
         try:
             remote.restore_reverted()
             self.cycle.reconcile(connection)
             self._publish_sessions(connection, remote)
             synced = remote.sync()
+            progress.report("writing the files", SYNC_STEPS, SYNC_STEPS)
         finally:
             wrote = self.cycle.reconcile(connection)
         if not wrote:
             return synced
-        from dibs.store.vault.git.sync import combine
-
         # Reconciling wrote into files, which other clones are to see.
         again = remote.sync()
         return combine([synced, again], again.commit, synced.pushed or again.pushed)
@@ -231,12 +235,16 @@ class VaultStore(SqliteVerbs, Store):
 
     # Whole boards
 
-    def prune(self, *, older_than_seconds: float, limit: int) -> Prune:
-        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit)
+    def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
+        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit, dry_run=dry_run)
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()
         yield from self._index.export()
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        self.look()
+        yield from self._index.histories()
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         from dibs.store.sql import archive

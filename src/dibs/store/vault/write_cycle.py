@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from dibs.store.vault.git.sync import Sync
     from dibs.store.vault.plan import Change
 
-#: The least time between two looks for late saves.
+#: The least time between two looks for late saves, and the file in `.dibs` whose time is that of the last one.
 LATE_SAVES_SECONDS = 1.0
+LATE_SAVES_MARK = "late-saves-looked-for"
 #: The most times that one write is decided again because another program changed a file first.
 RACES_MAX = 50
 #: Steps that are pushed together with later ones: callers of different clones do not compete for them, except for
@@ -265,7 +266,7 @@ class WriteCycle:
 
     def _merge_late_saves(self) -> None:
         """Merge late saves, at most once a second among all processes: there may be thousands of files to stat."""
-        mark = os.path.join(self.root, HIDDEN, "late-saves-looked-for")
+        mark = os.path.join(self.root, HIDDEN, LATE_SAVES_MARK)
         now = time.time()
         try:
             recently = 0 <= now - os.stat(mark).st_mtime < LATE_SAVES_SECONDS

@@ -15,6 +15,7 @@ GROUPS = (
     "answers",
     "approvals",
     "bulk",
+    "changed_lists",
     "children",
     "claims",
     "crash",
@@ -23,8 +24,10 @@ GROUPS = (
     "exporting",
     "fencing",
     "figures",
+    "finding",
     "finishing",
     "following",
+    "generated_ids",
     "handing",
     "heartbeats",
     "history",
@@ -48,6 +51,7 @@ GROUPS = (
     "reading",
     "reads_against_time",
     "recovery",
+    "reopening",
     "resources",
     "restoring",
     "reviews",
@@ -71,6 +75,7 @@ from dibs.testing.conformance.annotations import TestAnnotations  # noqa: E402
 from dibs.testing.conformance.answers import TestAnswers  # noqa: E402
 from dibs.testing.conformance.approvals import TestApprovals  # noqa: E402
 from dibs.testing.conformance.bulk import TestBulk  # noqa: E402
+from dibs.testing.conformance.changed_lists import TestChangedLists  # noqa: E402
 from dibs.testing.conformance.children import TestChildren  # noqa: E402
 from dibs.testing.conformance.claims import TestClaims  # noqa: E402
 from dibs.testing.conformance.crash import TestCrash  # noqa: E402
@@ -79,8 +84,10 @@ from dibs.testing.conformance.dependencies import TestDependencies, TestFinishin
 from dibs.testing.conformance.exporting import TestExport  # noqa: E402
 from dibs.testing.conformance.fencing import TestFencing, TestManyAtOnce  # noqa: E402
 from dibs.testing.conformance.figures import TestKeptFigures  # noqa: E402
+from dibs.testing.conformance.finding import TestFinding  # noqa: E402
 from dibs.testing.conformance.finishing import TestFinishAndNext, TestFinishingAtOnce  # noqa: E402
 from dibs.testing.conformance.following import TestFollowing  # noqa: E402
+from dibs.testing.conformance.generated_ids import TestGeneratedIds  # noqa: E402
 from dibs.testing.conformance.handing import TestHanding, TestHandingTogether  # noqa: E402
 from dibs.testing.conformance.heartbeats import TestHeartbeats  # noqa: E402
 from dibs.testing.conformance.history import TestHistory  # noqa: E402
@@ -104,6 +111,7 @@ from dibs.testing.conformance.racing import TestRacing  # noqa: E402
 from dibs.testing.conformance.reading import TestFigures, TestLists, TestRecords, TestWho  # noqa: E402
 from dibs.testing.conformance.reads_against_time import TestReadsAgainstTime  # noqa: E402
 from dibs.testing.conformance.recovery import TestRecovery  # noqa: E402
+from dibs.testing.conformance.reopening import TestReopening  # noqa: E402
 from dibs.testing.conformance.resources import TestResources, TestTouchingTogether  # noqa: E402
 from dibs.testing.conformance.restoring import TestRestoring  # noqa: E402
 from dibs.testing.conformance.reviews import TestReviews  # noqa: E402
@@ -129,6 +137,7 @@ __all__ = [
     "TestBulk",
     "TestCapacity",
     "TestCapacityTogether",
+    "TestChangedLists",
     "TestChildren",
     "TestClaims",
     "TestCrash",
@@ -137,10 +146,12 @@ __all__ = [
     "TestExport",
     "TestFencing",
     "TestFigures",
+    "TestFinding",
     "TestFinishAndNext",
     "TestFinishingAtOnce",
     "TestFinishingTogether",
     "TestFollowing",
+    "TestGeneratedIds",
     "TestHanding",
     "TestHandingTogether",
     "TestHeartbeats",
@@ -172,6 +183,7 @@ __all__ = [
     "TestReadsAgainstTime",
     "TestRecords",
     "TestRecovery",
+    "TestReopening",
     "TestResources",
     "TestRestoring",
     "TestReviews",

@@ -148,6 +148,27 @@ class TestOverview:
         assert found.meta == {"context_percent": 91}
         assert found.ended == {"done": 3, "expired": 1, "failed": 1}
 
+    def test_a_score_is_about_the_runs_that_are_shown(self, harness: Harness) -> None:
+        board = harness.board()
+        me = session(board)
+        added(board, *"abcdefghijk")
+
+        def failed() -> list[int]:
+            (seat,) = board.view().sessions
+            return [reason.points for reason in seat.reasons if reason.code == "failed"]
+
+        for count, item in enumerate("abcdefghijk"):
+            board.claim(item, session=me)
+            if item == "a":
+                board.fail(item, session=me)
+            elif item != "k":
+                board.done(item, session=me)
+            if count == 7:
+                assert failed() == [3], "2.5 of 20 points"
+            elif item == "j":
+                assert failed() == [2]
+        assert failed() == [], "with the live run, ten are newer than the failed one"
+
 
 class TestPaging:
     def test_a_page_has_what_matches_and_counts_that_obey_the_filter(self, harness: Harness) -> None:

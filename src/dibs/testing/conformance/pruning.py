@@ -36,7 +36,7 @@ class TestPruning:
         assert pruned.items == 1
         assert sorted(ids(board.list())) == ["aside", "held", "open", "young"]
         assert gone(board, "old")
-        assert board.runs(item="old") == ()
+        assert not [run for run in board.runs() if run.item == "old"]
         assert {event.item for event in board.events()} == {"open", "held", "aside", "young"}
         assert_sound(board)
 
@@ -127,6 +127,41 @@ class TestPruning:
         me = session(board)
         board.claim("young", session=me)
         assert [event.kind for event in board.events(after=cursor)][-1] == "claimed"
+
+    def test_a_chain_that_ended_is_forgotten_as_a_whole(self, harness: Harness) -> None:
+        """A dependency that is gone counts as done: so one that is not done goes after those that depend on it."""
+        board = harness.board()
+        added(board, "a")
+        added(board, "b", depends_on=["a"])
+        added(board, "c", depends_on=["b"])
+        for item in ("a", "b", "c"):
+            board.cancel(item)
+        harness.clock.advance(DAY_SECONDS)
+        assert board.store.prune(older_than_seconds=1, limit=2).items == 1
+        assert ids(board.list()) == ["a", "b"]
+        assert board.prune(older_than_seconds=1).items == 2
+        assert board.list() == ()
+
+    def test_a_dry_run_counts_what_would_go_and_deletes_nothing(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "open", "failed", "x", "y")
+        added(board, "child", depends_on=["failed"])
+        added(board, "z", depends_on=["y"])
+        me = session(board)
+        board.claim("failed", session=me)
+        board.fail("failed", session=me)
+        for item in ("x", "y", "z"):
+            board.cancel(item)
+        finished(board, "done")
+        harness.clock.advance(DAY_SECONDS)
+        finished(board, "young")
+        before = board.events()
+        counted = board.prune(older_than_seconds=DAY_SECONDS / 2, dry_run=True)
+        assert (counted.items, board.events()) == (4, before)
+        assert len(board.list()) == 8
+        pruned = board.prune(older_than_seconds=DAY_SECONDS / 2)
+        assert (pruned.items, pruned.events) == (counted.items, counted.events)
+        assert sorted(ids(board.list())) == ["child", "failed", "open", "young"]
 
     def test_pruning_is_bounded_batch_by_batch(self, harness: Harness) -> None:
         board = harness.board()

@@ -112,6 +112,19 @@ class TestReviews:
         assert board.get("x").item.payload == said
         assert board.edit("x", payload={**said, "to": "some"}, relabel=False).payload["to"] == "some"
 
+    def test_only_an_admin_takes_an_item_off_the_subject_that_it_follows(self, harness: Harness) -> None:
+        """An item that another system says nothing about is anybody's to name."""
+        board = harness.board()
+        added(board, "x", subject="github:acme/shop#12", payload={"external": {"state": "open"}})
+        added(board, "y", subject="github:acme/shop#13")
+        before = whole(board, "x")
+        for other in (None, "github:acme/shop#14"):
+            assert refused(Forbidden, board.edit, "x", subject=other, relabel=False).facts["field"] == "subject"
+        assert board.edit("x", subject="github:acme/shop#12", relabel=False).before == {}
+        assert whole(board, "x") == before
+        assert board.edit("y", subject=None, relabel=False).subject is None
+        assert board.edit("x", subject=None).subject is None
+
     def test_only_an_admin_takes_the_review_away(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x", review=True)

@@ -6,7 +6,7 @@ table.
 from __future__ import annotations
 
 from dibs.errors import DibsError
-from dibs.model import BLOCKED, CANCELLED, FAILED, IN_PROGRESS, PARKED, READY, SCHEDULED, STATUSES
+from dibs.model import BLOCKED, CANCELLED, DONE, FAILED, IN_PROGRESS, PARKED, READY, REJECTED, SCHEDULED, STATUSES
 from dibs.rules.table import RESTING, TRANSITIONS
 from dibs.testing.conformance.asking import TTL_SECONDS, expire, session, whole
 from dibs.testing.conformance.walking import AWAY, BACK, REACHES, TIMELY, VERBS, Subject, bring
@@ -137,9 +137,10 @@ class TestStates:
 
     def test_what_is_set_aside_or_failed_comes_back_to_where_it_rests(self, harness: Harness) -> None:
         board = harness.board()
-        for verb, status in (("unpark", PARKED), ("retry", FAILED)):
+        ended = (("reopen", status) for status in (DONE, CANCELLED, REJECTED))
+        for verb, status in (("unpark", PARKED), ("retry", FAILED), *ended):
             for wanted in (BLOCKED, READY):
-                with Subject(harness, board, f"{verb}-to-{wanted}") as subject:
+                with Subject(harness, board, f"{verb}-{status}-to-{wanted}") as subject:
                     bring(subject, status)
                     REACHES[wanted](subject)
                     VERBS[verb](subject)
@@ -195,6 +196,7 @@ class TestStates:
     def test_every_way_into_ready_tells_that_it_can_be_claimed(self, harness: Harness) -> None:
         board = harness.board()
         ways = {"release", "expire", "owner_died", "force_release", "unpark", "retry", "approve", "send_back", "settle"}
+        ways.add("reopen")
         for verb in sorted(ways):
             status = next(iter(TRANSITIONS[verb]))
             with Subject(harness, board, f"freed-by-{verb}") as subject:

@@ -53,11 +53,16 @@ class Subject:
         return True
 
     def settle(self) -> object:
-        """Whatever it may wait for happens, as far as time and others can bring it about."""
+        """Whatever it may wait for happens, as far as time and others can bring it about. A ready item waits again for
+        something that was done."""
+        is_ready = self.board.get(self.id).item.status == READY
         if self.board.get(self.first).item.status == READY:
             other = session(self.board, "other")
             self.board.claim(self.first, session=other)
             self.board.done(self.first, session=other)
+        if is_ready:
+            self.depend()
+            return self.board.reopen(self.first)
         scheduled = self.board.get(self.id).item.not_before is not None
         self.harness.clock.advance(LATER_SECONDS + 1 if scheduled else TTL_SECONDS / 2)
         return self.board.sweep()
@@ -105,6 +110,7 @@ VERBS: dict[str, Callable[[Subject], object]] = {
     "park": lambda it: it.board.park(it.id),
     "unpark": lambda it: it.board.unpark(it.id),
     "retry": lambda it: it.board.retry(it.id),
+    "reopen": lambda it: it.board.reopen(it.id),
     "cancel": lambda it: it.board.cancel(it.id),
 }
 #: What asks nobody.

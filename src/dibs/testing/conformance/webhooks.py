@@ -83,6 +83,16 @@ class TestWebhooks:
         assert board.remove_webhook(hook.id).id == hook.id
         refused(Invalid, board.remove_webhook, hook.id)
 
+    def test_a_message_is_sent_by_hand_and_its_failure_is_told(self, harness: Harness) -> None:
+        board = harness.board()
+        hook = board.add_webhook(URL, kinds=["done"]).webhook
+        sent = board.send_webhook(hook.id)
+        assert (sent.webhook, sent.event, sent.delivered) == (hook.id, None, False)
+        assert "private address" in sent.answer
+        assert board.webhooks() == (hook,), "a test is no attempt"
+        assert refused(Invalid, board.send_webhook, hook.id, event=1).facts["field"] == "event"
+        refused(Invalid, board.send_webhook, "nobody")
+
     def test_what_a_webhook_has_not_passed_is_not_pruned(self, harness: Harness) -> None:
         harness.clock.freeze()
         board = harness.board()

@@ -226,7 +226,7 @@ END $$;
 -- caller's hints: below its low bound it lately found nothing in a lane. The items are returned locked; `lows` are new hints.
 CREATE OR REPLACE FUNCTION dibs.choose(
     a dibs.agents, p_session text, p_types text[], p_projects text[], p_n bigint, p_lanes integer[], p_lows bigint[],
-    p_now bigint, OUT chosen text[], OUT lanes integer[], OUT lows bigint[]
+    p_now bigint, p_labels text[], OUT chosen text[], OUT lanes integer[], OUT lows bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     nothing_beyond CONSTANT bigint := 9223372036854775806;
@@ -270,10 +270,10 @@ BEGIN
             SELECT array_agg(x.id), max(x.seq) INTO taken, last_seq FROM (
                 SELECT y.id, y.seq FROM dibs.items y
                 WHERE y.status = 'ready' AND y.offered_to IS NULL AND y.lane = level.ids[best]
-                  AND y.seq >= level.lows[best] AND y.seq <= upto
+                  AND y.seq >= level.lows[best] AND y.seq <= upto AND (p_labels = '{}' OR y.labels @> p_labels)
                   AND (y.resources = '{}' OR NOT dibs.in_use(y.id, y.project, y.resources, p_session, p_now))
                 ORDER BY y.seq LIMIT p_n - cardinality(chosen) FOR NO KEY UPDATE SKIP LOCKED) x;
-            IF last_seq IS NOT NULL AND NOT level.touches[best] THEN
+            IF last_seq IS NOT NULL AND NOT level.touches[best] AND p_labels = '{}' THEN
                 lanes := lanes || level.ids[best];
                 lows := lows || last_seq + 1;
             END IF;
@@ -292,7 +292,7 @@ END $$;
 CREATE OR REPLACE FUNCTION dibs.next(
     p_session text, p_agent text, p_types text[], p_projects text[], p_n bigint, p_ttl double precision,
     p_lanes integer[], p_lows bigint[], p_thorough boolean, s dibs.settings, p_request text[] DEFAULT NULL,
-    p_done text[] DEFAULT '{}', p_done_tokens bigint[] DEFAULT '{}'
+    p_done text[] DEFAULT '{}', p_done_tokens bigint[] DEFAULT '{}', p_labels text[] DEFAULT '{}'
 ) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -374,7 +374,7 @@ BEGIN
                                      'bucket', a.bucket, 'bucket_at', a.bucket_at, 'next_expiry_at', limits.next_expiry_at,
                                      'facts', dibs.facts(limits.code, at, NULL, p_session), 'ended', ended, 'moved', moved);
         END IF;
-        picked := dibs.choose(a, p_session, p_types, p_projects, wanted, p_lanes, p_lows, at);
+        picked := dibs.choose(a, p_session, p_types, p_projects, wanted, p_lanes, p_lows, at, p_labels);
         took := extract(epoch FROM clock_timestamp() - began);
         EXIT WHEN picked.chosen <> '{}' OR p_thorough;
         -- An empty answer is given only after a full search.

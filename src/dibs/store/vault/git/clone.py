@@ -12,8 +12,10 @@ from dibs.model import Synced
 from dibs.store.vault.git.apply import TreeApplication
 from dibs.store.vault.git.merge import EMPTY, Merged, merge, without_reverts
 from dibs.store.vault.git.path_policy import folders_above
+from dibs.store.vault.git.repository import SYNC_STEPS
 from dibs.store.vault.git.user_git import UserIndex
 from dibs.store.vault.git.worktree import WorkTree, WorkTreeFiles
+from dibs.system import progress
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -89,6 +91,7 @@ class Clone:
 
     def merge_remote(self, refs: Refs) -> Synced:
         """Merge what was fetched into the work tree."""
+        progress.report("merging", 3, SYNC_STEPS)
         repository = self.repository
         if not has_news(refs):
             self.restore_reverted()

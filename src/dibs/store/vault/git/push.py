@@ -10,7 +10,8 @@ from __future__ import annotations
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.git.apply import with_tokens_of
 from dibs.store.vault.git.path_policy import task_name
-from dibs.store.vault.git.repository import BLOB_BYTES_MAX, Refs, Rejected, Unreachable
+from dibs.store.vault.git.repository import BLOB_BYTES_MAX, SYNC_STEPS, Refs, Rejected, Unreachable
+from dibs.system import progress
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -44,6 +45,7 @@ class Pusher:
 
     def push_everything(self) -> Pushed:
         """Push the work tree and the user's commits. The user's branch follows."""
+        progress.report("pushing", 4, SYNC_STEPS)
         return self._push(lambda refs, view: view.tree, everything=True)
 
     def push_decision(self, contents: Mapping[str, bytes | None]) -> Pushed:

@@ -16,6 +16,7 @@ from dibs.store.vault.git.command import REMOTE_SECONDS, Git, GitFailed, fields
 from dibs.store.vault.git.merge import EMPTY, PLAIN, Listing, parse_listing
 from dibs.store.vault.git.repair import is_damage
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX
+from dibs.system import progress
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from dibs.store.vault.git.merge import Tree
 
+#: The steps of a sync that are reported: read the files, fetch, merge, push, write the files.
+SYNC_STEPS = 5
 #: How many listings of trees, and how many answers about ancestors, are cached.
 LISTINGS_MAX = 6
 RELATED_MAX = 1000
@@ -293,6 +296,7 @@ class Repository:
 
     def fetch(self, *, again: bool = False) -> None:
         """Update `hub` from the remote; with `again`, download all objects, even those that exist here."""
+        progress.report("fetching", 2, SYNC_STEPS)
         words = (
             *(["--refetch"] if again else []),
             "--quiet",

@@ -33,7 +33,7 @@ SETTLED_NS = 2_000_000_000
 #: After this many new hashes, the cache is written to disk for the next process.
 WORTH_KEEPING = 100
 WALKS_MAX = 3
-_CACHE = "git-stamps.json"
+STAMPS = "git-stamps.json"
 
 
 class WorkTreeFiles(Disk):
@@ -60,7 +60,7 @@ class Found(Value):
 class WorkTree:
     def __init__(self, disk: WorkTreeFiles, git: Git, algorithm: str) -> None:
         self._disk, self._git, self._algorithm = disk, git, algorithm
-        self._cache = os.path.join(disk.root, HIDDEN, _CACHE)
+        self._cache = os.path.join(disk.root, HIDDEN, STAMPS)
         self._known: dict[str, tuple[Stamp, str]] | None = None
         self._unsaved = 0
 

@@ -1,0 +1,108 @@
+"""How long a claim takes over HTTP while a thousand agents work: a heartbeat a minute and a pair each 30 seconds.
+
+    python -m bench many_agents --seconds 30 --rates 1,4
+
+Requests come at random instants, whether or not earlier ones were answered, and count from when they were due; so a
+server that stands still for a moment shows. `rate` is a multiple of the normal one. With `--ended`, the board has so
+many ended items, and somebody reads `/v1/stats` every 3 seconds in half of the runs. Milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from bench import boards, dashboard
+from bench.hot_verbs import claim_of, fill, start_sessions
+from bench.http_load import Due, Outcome, Served, get, open_loop, request, served
+from dibs.board import connect
+
+AGENTS = 1_000
+BEAT_SECONDS, PAIR_SECONDS, STATS_SECONDS = 60.0, 30.0, 3.0
+#: From a claim to its end.
+WORK_SECONDS = 1.0
+WARM_UP_SECONDS = 2.0
+SEED = 23
+
+
+def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]]:
+    parser = argparse.ArgumentParser(prog="python -m bench many_agents")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--rates", default="1,4")
+    parser.add_argument("--stores", default="SQLite,PostgreSQL")
+    parser.add_argument("--ended", type=int, default=0)
+    asked = parser.parse_args(arguments)
+    rows: list[dict[str, object]] = []
+    with boards.stores() as stores:
+        for store in asked.stores.split(","):
+            if store not in stores:
+                continue
+            url = stores[store]()
+            if asked.ended:
+                dashboard.made(store, url, dashboard.Size(asked.ended, 0, 0))
+            with connect(url, seeded=False) as board:
+                fill(board, 20_000)
+            for rate in map(float, asked.rates.split(",")):
+                for reads in (False, True) if asked.ended else (False,):
+                    with served(url) as server:
+                        outcomes = run(server, rate, asked.seconds, reads_stats=reads)
+                    rows.append(_row(store, rate, reads, outcomes))
+    return f"A claim over HTTP among {AGENTS:,} agents (ms)", rows
+
+
+def _row(store: str, rate: float, reads: bool, outcomes: dict[str, Outcome]) -> dict[str, object]:
+    assert not any(outcome.refused for outcome in outcomes.values()), f"{store}: requests were refused"
+    claims = outcomes["next"]
+    return {
+        "store": store,
+        "rate": rate,
+        "stats are read": "yes" if reads else "no",
+        "requests/s": sum(outcome.per_second for outcome in outcomes.values()),
+        "p50": claims.share(0.5),
+        "p99": claims.share(0.99),
+        "worst": claims.share(1.0),
+        "heartbeat p99": outcomes["heartbeat"].share(0.99),
+    }
+
+
+def run(server: Served, rate: float, seconds: float, *, reads_stats: bool) -> dict[str, Outcome]:
+    sessions = start_sessions(server, AGENTS)
+    open_loop(server.url, _schedule(server, sessions, rate, WARM_UP_SECONDS, reads_stats))
+    return open_loop(server.url, _schedule(server, sessions, rate, seconds, reads_stats))
+
+
+def _schedule(server: Served, sessions: list[str], rate: float, seconds: float, reads_stats: bool) -> list[Due]:
+    chance = random.Random(SEED)
+    found: list[Due] = []
+
+    def add(name: str, every: float, make: Callable[[float, str], Due]) -> None:
+        for at in _instants(chance, len(sessions) * rate / every, seconds):
+            found.append(make(at, chance.choice(sessions)))
+
+    add("heartbeat", BEAT_SECONDS, lambda at, session: _heartbeat(server, at, session))
+    add("next", PAIR_SECONDS, lambda at, session: _pair(server, at, session))
+    if reads_stats:
+        steps = range(int(seconds / STATS_SECONDS))
+        found += [Due(step * STATS_SECONDS, step, "stats", get(server, "/v1/stats")) for step in steps]
+    return found
+
+
+def _instants(chance: random.Random, per_second: float, seconds: float) -> Iterator[float]:
+    at = chance.expovariate(per_second)
+    while at < seconds:
+        yield at
+        at += chance.expovariate(per_second)
+
+
+def _heartbeat(server: Served, at: float, session: str) -> Due:
+    return Due(at, id(session), "heartbeat", request(server, "/v1/heartbeat", {"session": session}))
+
+
+def _pair(server: Served, at: float, session: str) -> Due:
+    def end(answer: bytes) -> Due:
+        item, token = claim_of(answer)
+        data = request(server, f"/v1/items/{item}/done", {"session": session, "token": token})
+        return Due(at + WORK_SECONDS, id(session), "done", data)
+
+    return Due(at, id(session), "next", request(server, "/v1/next", {"session": session}), end)

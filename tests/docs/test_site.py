@@ -1,0 +1,62 @@
+"""The site builds without a warning, needs nothing from elsewhere, and has every document."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from manual import site
+from tests.docs.markdown import DOCUMENTS, ROOT
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout + done.stderr == ""
+    return folder
+
+
+def test_every_document_is_a_page(built: Path) -> None:
+    for name in DOCUMENTS:
+        if name.startswith("docs/"):
+            place = name.removeprefix("docs/").replace("README.md", "index.md")
+            assert (built / place).with_suffix(".html").exists(), name
+    for place in site.BESIDE.values():
+        assert (built / place).with_suffix(".html").exists(), place
+
+
+def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
+    for path in built.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        loaded = re.findall(r"<(?:script|img|iframe)[^>]+src=\"?([^\"\s>]+)", text)
+        loaded += re.findall(r"<link[^>]+href=\"?([^\"\s>]+)", text)
+        assert not [one for one in loaded if one.startswith(("http:", "https:", "//"))], path
+
+
+def test_markers_are_expanded(built: Path) -> None:
+    for path in (built / "reference").glob("*.html"):
+        assert "generated:" not in path.read_text(encoding="utf-8")
+    assert "force-release" in (built / "reference" / "commands.html").read_text(encoding="utf-8")
+
+
+def test_links_lead_to_the_same_documents_on_the_site() -> None:
+    text = (
+        "[a](../ARCHITECTURE.md#x) [b](guides/vault.md) [c](../src/dibs/errors.py) [d](https://example.org) [e](#here)"
+    )
+    assert site.relinked(text, "docs/protocol.md") == (
+        "[a](concepts/architecture.md#x) [b](guides/vault.md) [c](source/src/dibs/errors.py.txt)"
+        " [d](https://example.org) [e](#here)"
+    )
