@@ -37,11 +37,12 @@ class Value:
     if not TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None:
-            values = {**self._defaults, **fields}
-            if values.keys() != self._names:
-                wrong = self._names ^ values.keys()
+            own = self.__dict__
+            own.update(self._defaults)
+            own.update(fields)
+            if own.keys() != self._names:
+                wrong = self._names ^ own.keys()
                 raise TypeError(f"{type(self).__name__}: missing or unknown fields {sorted(wrong)}")
-            self.__dict__.update(values)
 
         def __setattr__(self, name: str, _: object) -> None:
             raise AttributeError(f"{type(self).__name__}.{name} is frozen; use replace()")

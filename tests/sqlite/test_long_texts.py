@@ -32,7 +32,7 @@ def stored(board: Board) -> list[tuple[str, int, int]]:
         "SELECT id, length(items.payload), coalesce(length(long_texts.payload), 0)"
         " FROM items LEFT JOIN long_texts ON item = id ORDER BY id"
     )
-    return list(rows)  # type: ignore[arg-type]
+    return list(rows)
 
 
 def test_a_claim_and_its_end_do_not_write_a_long_payload_again(board: Board, tmp_path: Path) -> None:
