@@ -108,21 +108,7 @@ def session(row: Row) -> Session:
     owner = None
     if boot_id is not None:
         owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
-    started_at, seen_at, ended_at, end_reason, key, parent = times
-    return Session(
-        id=id,
-        agent=agent,
-        kind=kind,
-        host=host,
-        owner=owner,
-        meta=loads(meta),
-        started_at=started_at,
-        seen_at=seen_at,
-        ended_at=ended_at,
-        end_reason=end_reason,
-        key=key,
-        parent=parent,
-    )
+    return Session.of(dict(zip(Session._fields, (id, agent, kind, host, owner, loads(meta), *times), strict=True)))
 
 
 def encode_session(value: Session) -> dict[str, Any]:
