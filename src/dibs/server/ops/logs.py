@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import sys
@@ -63,4 +64,9 @@ def install(as_json: bool) -> None:
 
 
 def timestamp(seconds: float) -> str:
+    return _timestamp(int(seconds))
+
+
+@functools.lru_cache(16)
+def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
