@@ -14,7 +14,7 @@ from dibs import check, model
 from dibs.board import Board
 from dibs.check import NEXT_MAX
 from dibs.cli.commands import COMMANDS
-from dibs.cli.help import options
+from dibs.cli.completion import options
 from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
