@@ -309,7 +309,7 @@ def test_why_needs_no_session_and_starts_none(day: Dibs) -> None:
 
 
 def test_a_viewers_key_may_ask_why(day: Dibs) -> None:
-    key = day.json("key", "create", "--role", "viewer")["secret"]
+    key = day.json("key", "create", "--role", "viewer")["key"]["secret"]
     with Serving(day.folder, "--quiet") as server:
         reader = day.environment | {"DIBS_STORE": server.url, "DIBS_KEY": key, "DIBS_SESSION": "", "DIBS_AGENT": ""}
         assert "ready" in day.ok("why", "fix-the-logout", environment=reader)
