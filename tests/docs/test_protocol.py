@@ -375,6 +375,7 @@ LINES = {
     "approve": ("dibs add Mail --id c --needs-approval >/dev/null; dibs approve c", 0),
     "reject": ("dibs claim c >/dev/null; dibs reject c --reason never", 0),
     "cancel": ("dibs cancel b", 0),
+    "reopen": ("dibs reopen b", 0),
     "log": ("dibs log a", 0),
     "events": ("dibs events", 0),
     "runs": ("dibs runs", 0),
