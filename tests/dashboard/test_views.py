@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from dibs.errors import ItemAlreadyClaimed
 from tests.dashboard.driving import BROKEN, PHONE, VIEWS, Shop, opened, rows, signed_in
 from tests.kit import browser as kit
 
@@ -167,16 +169,24 @@ def test_a_phone_shows_every_view_whole_with_room_for_fingers(busy: Shop, browse
 
 
 def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, browser: Browser) -> None:
+    held = next(one for one in busy.board.who() if one.claim is not None)
+    with contextlib.suppress(ItemAlreadyClaimed):
+        busy.board.claim(held.item.id, session=busy.fleet.sessions[0])
     with opened(busy, browser, "timeline?hours=1") as page:
         page.wait_for_selector(CONTENT["timeline"])
         window = busy.board.window(limit=5_000)
-        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(window.runs):,} runs")
+        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(window.runs):,} runs, 1 conflict avoided")
         page.keyboard.press("T")
         page.wait_for_selector(".time-box table")
         texts = page.locator(".time-box tbody tr").all_inner_texts()
-        named = {(run[0], run[2]) for run in window.runs}
-        assert len(texts) > 50
+        named = {(run[0], run[2]) for run in window.runs} | {(held.item.id, busy.fleet.sessions[0])}
+        assert len(texts) == 300
         assert all(tuple(text.split("\t")[2:4]) in named for text in texts)
+        expect(page.locator(".time-box tr", has_text="refused: TASK_ALREADY_CLAIMED")).to_contain_text(held.item.id)
+        expect(page.locator(".time-box")).to_contain_text(f"{len(window.runs) - 299:,} earlier ones are not listed")
+        page.locator(".time-box tbody a").first.press("Enter")
+        page.wait_for_selector("aside h1")
+        page.keyboard.press("Escape")
         page.keyboard.press("T")
         page.locator("canvas.lanes").click(position={"x": 300, "y": 40})
         page.get_by_role("button", name="earlier").click()
