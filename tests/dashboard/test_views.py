@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from dibs.errors import ItemAlreadyClaimed
-from tests.dashboard.driving import BROKEN, PHONE, VIEWS, Shop, opened, rows, signed_in
+from tests.dashboard.driving import BROKEN, PHONE, VIEWS, Shop, await_true, opened, rows, signed_in
 from tests.kit import browser as kit
 
 ROWS_MAX = 60
@@ -30,6 +30,13 @@ CUT = """[...document.querySelectorAll('.c-item')]
   .filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"""
 #: Of a picture of lanes, in pixels; and where in its width a run that goes on is.
 LANE, AXIS, NOW_X = 22, 20, 0.97
+#: Notes what is written into pictures.
+DRAWN = """window.drawn = new Set();
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+  drawn.add(text);
+  fillText.call(this, text, ...place);
+};"""
 #: Less than the rounds that the fleet of a board played.
 BOARD_AHEAD_MS = 600_000
 #: What each view shows once it has its data.
@@ -235,6 +242,28 @@ def test_runs_of_one_agent_at_the_same_time_are_drawn_below_each_other(busy: Sho
             expect(page.locator("aside")).to_have_count(0)
         assert len(found) > 2
         assert found <= live_ones
+
+
+def test_every_end_has_a_sign_of_its_own_and_no_lane_names_its_agent_twice(shop: Shop, browser: Browser) -> None:
+    me = shop.board.start_session("reviewer").id
+    assert me.startswith("reviewer-")
+    for item in ("good", "bad", "asked", "lost"):
+        shop.board.add(item, id=item)
+        shop.board.claim(item, session=me, ttl_seconds=600)
+        shop.harness.clock.advance(300)
+        if item == "good":
+            shop.board.done(item, session=me)
+        elif item == "bad":
+            shop.board.fail(item, session=me)
+        elif item == "asked":
+            shop.board.submit(item, session=me, draft="?")
+    shop.harness.clock.advance(600)
+    shop.board.sweep()
+    with opened(shop, browser, "timeline?hours=1", script=DRAWN) as page:
+        await_true(
+            page, lambda: set("✓✕»!") <= {*page.evaluate("[...drawn]")}, lambda: page.evaluate("[...drawn] + ''")
+        )
+        assert page.evaluate("[...drawn].some(one => one.startsWith('reviewer-'))"), "its id, as far as there is room"
 
 
 def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Browser) -> None:

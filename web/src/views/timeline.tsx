@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { openItem } from "../parts/bits";
 import { Depth } from "../parts/depth";
 import { type By, LANES, lanesOf, stacked } from "../parts/fleet_lanes";
-import { LANE, Lanes, scaleOf } from "../parts/lanes";
+import { LANE, Lanes, NAME, scaleOf } from "../parts/lanes";
 import { Legend } from "../parts/marks";
 import { Table } from "../parts/timetable";
 import { useKey } from "../parts/use_key";
@@ -151,7 +151,7 @@ export function Timeline() {
           if (!wheel.ctrlKey) return;
           wheel.preventDefault();
           const rect = box.current!.getBoundingClientRect();
-          zoom(wheel.deltaY > 0 ? 1.25 : 0.8, from + (wheel.clientX - rect.left - 128) / scaleOf(sight.width, from, to));
+          zoom(wheel.deltaY > 0 ? 1.25 : 0.8, from + (wheel.clientX - rect.left - NAME) / scaleOf(sight.width, from, to));
         }}
         onPointerDown={(down) => {
           drag.current = { x: down.clientX, from, to };
