@@ -260,9 +260,7 @@ def test_every_end_has_a_sign_of_its_own_and_no_lane_names_its_agent_twice(shop:
     shop.harness.clock.advance(600)
     shop.board.sweep()
     with opened(shop, browser, "timeline?hours=1", script=DRAWN) as page:
-        await_true(
-            page, lambda: set("✓✕»!") <= {*page.evaluate("[...drawn]")}, lambda: page.evaluate("[...drawn] + ''")
-        )
+        await_true(page, lambda: set("✓✕»!") <= {*page.evaluate("[...drawn]")}, "a sign is missing")
         assert page.evaluate("[...drawn].some(one => one.startsWith('reviewer-'))"), "its id, as far as there is room"
 
 
