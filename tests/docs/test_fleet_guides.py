@@ -102,3 +102,26 @@ def test_leaving_without_a_trace(shop: Shop) -> None:
     assert not (shop.folder / ".git" / "dibs").exists()
     assert not (shop.folder / ".git" / "dibs-guard").exists()
     assert (hooks / "pre-push").read_text() == "#!/bin/sh\nexit 0\n"
+
+
+def test_backing_up_and_upgrading(shop: Shop) -> None:
+    shop.type('dibs init && dibs add "Fix login" --id fix-login && dibs claim fix-login --agent coder --session c-1')
+    copies, check = blocks(read("docs/operations/backup.md"), "shell")
+    type_all(shop, copies, ("dibs restore monday.db ", "dibs restore monday.db --yes "))
+    type_all(shop, check, ("/tmp/try.db", "try.db"))
+    assert not (shop.folder / "try.db").exists()
+    shown = shop.answer("dibs show fix-login")
+    assert (shown["item"]["status"], shown["runs"][0]["outcome"]) == ("ready", "restored")
+    (upgrade,) = blocks(read("docs/operations/upgrade.md"), "shell")
+    type_all(shop, upgrade, ("pip install --upgrade calldibs", ""))
+
+
+def test_a_vault_and_its_clones(shop: Shop) -> None:
+    alone, clones = blocks(read("docs/guides/vault.md"), "sh")
+    done = shop.type(f"set -e\n{alone}")
+    assert done.returncode == 0, done.stdout
+    assert "call-bob.md\n" in done.stdout
+    assert "done" in done.stdout.splitlines()[-1]
+    type_all(shop, clones)
+    assert shop.type("cd here && dibs doctor").returncode == 0
+    assert "refs/heads/" in shop.type("git -C hub.git for-each-ref").stdout
