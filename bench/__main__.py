@@ -1,52 +1,92 @@
-"""Run the measurements named on the line, or all of them; print one table each and write everything as JSON.
+"""Measure, print a table for each part and one of all targets, write JSON and a picture.
 
-Options come after the names and go to each of them: `python -m bench postgres --rounds 1`.
+    python -m bench                         what `make bench` does: every part that a target is about
+    python -m bench drain costs             these parts
+    python -m bench postgres --rounds 1     options come after the names, and go to each part
+    python -m bench --list                  the parts, with a sentence each
+    python -m bench --svg FILE              draw the targets of the last run again, into FILE
+
+Which figure of which part a target is about is in `bench/targets.py`.
 """
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import os
 import sys
+import time
 
-NAMES = (
-    *("startup", "drain", "costs", "wakeup", "growth", "dashboard", "page", "postgres", "horizon", "serving"),
-    *("hot_verbs", "many_agents", "vault", "hooks", "mcp", "top"),
-)
-RESULTS = "bench/latest.json"
+from bench import chart, machine, parts, targets
+from bench.parts import NAMES, Rows
+
+RESULTS, PICTURE = "bench/latest.json", "bench/latest.svg"
 
 
 def main(words: list[str]) -> None:
-    # Without compiled modules every process would compile dibs anew, and that is not what users do.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     names = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
     options = words[len(names) :]
-    results = {}
-    for name in names or NAMES:
-        module = importlib.import_module(f"bench.{name}")
-        title, rows = module.measure(options) if options else module.measure()
-        results[name] = {"title": title, "rows": rows}
-        show(title, rows)
+    if options == ["--list"]:
+        return _list()
+    if options[:1] == ["--svg"] and len(options) == 2:
+        return _draw(options[1])
+    unknown = [name for name in names if name not in NAMES]
+    if unknown or (options and not names):
+        sys.exit(f"bench: {' '.join(unknown or options)} is no part; the parts are {', '.join(NAMES)}")
+    _measure({name: tuple(options) for name in names} or parts.OF_TARGETS)
+
+
+def _measure(wanted: dict[str, tuple[str, ...]]) -> None:
+    # Without compiled modules every process would compile dibs anew, and that is not what users do.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    where = machine.facts()
+    for name, fact in where.items():
+        print(f"{name}: {fact}")
+    found: dict[str, Rows] = {}
+    told: dict[str, object] = {}
+    for name, options in wanted.items():
+        start = time.monotonic()
+        title, rows = parts.run(name, options)
+        seconds = round(time.monotonic() - start, 1)
+        found[name] = rows
+        told[name] = {"title": title, "seconds": seconds, "rows": rows}
+        show(f"{title} [bench/{name}.py, {seconds:g} s]", rows)
+    judged = targets.judged(found)
+    if judged:
+        show("Targets, each beside its limit in the same run", [one.row() for one in judged])
     with open(RESULTS, "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=2)
+        json.dump({"machine": where, "parts": told, "targets": [one._asdict() for one in judged]}, file, indent=2)
     print(f"written to {RESULTS}")
+    if judged:
+        _draw(PICTURE)
 
 
-def show(title: str, rows: list[dict[str, object]]) -> None:
+def show(title: str, rows: Rows) -> None:
     print(f"\n{title}")
     columns = list(rows[0])
-    table = [columns, *([_shown(row[c]) for c in columns] for row in rows)]
+    table = [columns, *([shown(row[c]) for c in columns] for row in rows)]
     widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
     for line in table:
-        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)), flush=True)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return targets.shown(value) if isinstance(value, float) else str(value)
+
+
+def _list() -> None:
+    for name in NAMES:
+        print(f"{name:12} {'' if name in parts.OF_TARGETS else '(by name only) '}{parts.sentence(name)}")
+
+
+def _draw(path: str) -> None:
+    with open(RESULTS, encoding="utf-8") as file:
+        last = json.load(file)
+    with open(path, "w", encoding="utf-8") as picture:
+        picture.write(chart.drawn([targets.Judged(**one) for one in last["targets"]], last["machine"]))
+    print(f"drawn in {path}")
 
 
 if __name__ == "__main__":

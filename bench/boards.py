@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import itertools
 import os
 import tempfile
@@ -14,6 +16,8 @@ from tests.kit.postgres_server import LocalServer
 
 #: Makes a new, empty board and tells its URL.
 MakeBoard = Callable[[], str]
+#: The stores that this machine has.
+NAMES = ("SQLite", "PostgreSQL") if servers.is_there() else ("SQLite",)
 
 
 @contextlib.contextmanager
@@ -24,6 +28,21 @@ def stores() -> Iterator[dict[str, MakeBoard]]:
         if servers.is_there():
             found["PostgreSQL"] = _on_server(opened.enter_context(servers.durable_server()))
         yield found
+
+
+@functools.cache
+def with_ended(store: str, ended: int) -> str:
+    """A board with so many ended items, for all parts of a run: on PostgreSQL a million take a minute to make."""
+    from bench import dashboard
+
+    return dashboard.made(store, _shared_stores()[store](), dashboard.Size(ended, 0, 0))
+
+
+@functools.cache
+def _shared_stores() -> dict[str, MakeBoard]:
+    opened = contextlib.ExitStack()
+    atexit.register(opened.close)
+    return opened.enter_context(stores())
 
 
 def _in_folder(folder: str) -> MakeBoard:

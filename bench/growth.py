@@ -1,4 +1,5 @@
-"""What a claim costs on a grown board: a million ended and a hundred thousand ready items, against a thousand."""
+"""What the verbs of a fleet cost on a grown board: a million ended and a hundred thousand ready items, against a
+thousand ready ones."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from bench import boards
 from bench.contest import rows as postgres_rows
 from dibs.board import Board
 
-CLAIMS = 300
-SMALL = "1,000 ready"
+TURNS = 300
 #: Ended and ready items.
-SIZES = {SMALL: (0, 1_000), "100,000 ready, 1,000,000 ended": (1_000_000, 100_000)}
+SIZES = {"new": (0, 1_000), "grown": (1_000_000, 100_000)}
+VERBS = ("claim + done", "heartbeat", "list")
 
 
 def measure() -> tuple[str, list[dict[str, object]]]:
@@ -24,22 +25,31 @@ def measure() -> tuple[str, list[dict[str, object]]]:
     with boards.stores() as stores:
         for store, make in stores.items():
             times = _times({size: _grown(FILL[store], make(), *SIZES[size]) for size in SIZES})
-            small = statistics.median(times[SMALL])
-            for size, took in times.items():
-                middle = statistics.median(took)
-                rows.append({"store": store, "board": size, "claim + done": middle, "ratio": middle / small})
-    return "Growth (ms, median, interleaved)", rows
+            for verb in VERBS:
+                small = statistics.median(times[verb, "new"])
+                for size in SIZES:
+                    middle = statistics.median(times[verb, size])
+                    rows.append({"store": store, "verb": verb, "board": size, "ms": middle, "ratio": middle / small})
+    sizes = "; ".join(f"{name}: {ready:,} ready, {ended:,} ended" for name, (ended, ready) in SIZES.items())
+    return f"Growth ({sizes}; ms, median, interleaved)", rows
 
 
-def _times(grown: dict[str, Board]) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {size: [] for size in grown}
+def _times(grown: dict[str, Board]) -> dict[tuple[str, str], list[float]]:
+    times: dict[tuple[str, str], list[float]] = {(verb, size): [] for verb in VERBS for size in grown}
     sessions = {size: board.start_session("bench").id for size, board in grown.items()}
-    for _ in range(CLAIMS):
+    for _ in range(TURNS):
         for size, board in grown.items():
             start = time.perf_counter()
             (grant,) = board.next(session=sessions[size])
+            claimed = time.perf_counter()
+            board.heartbeat(session=sessions[size])
+            beaten = time.perf_counter()
             board.done(grant.item.id, session=sessions[size], token=grant.claim.token)
-            times[size].append((time.perf_counter() - start) * 1000)
+            ended = time.perf_counter()
+            board.list(statuses=["ready"], limit=50)
+            times["claim + done", size].append((claimed - start + ended - beaten) * 1000)
+            times["heartbeat", size].append((beaten - claimed) * 1000)
+            times["list", size].append((time.perf_counter() - ended) * 1000)
     for board in grown.values():
         board.close()
     return times

@@ -3,8 +3,8 @@
     python -m bench many_agents --seconds 30 --rates 1,4
 
 Requests come at random instants, whether or not earlier ones were answered, and count from when they were due; so a
-server that stands still for a moment shows. `rate` is a multiple of the normal one. With `--ended`, the board has so
-many ended items, and somebody reads `/v1/stats` every 3 seconds in half of the runs. Milliseconds.
+server that stands still for a moment shows. `rate` is a multiple of the normal one. On a board with a million ended
+items (`--ended`), somebody reads `/v1/stats` every 3 seconds in one of two runs. Milliseconds.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import argparse
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from bench import boards, dashboard
-from bench.hot_verbs import claim_of, fill, start_sessions
+from bench import boards
+from bench.hot_verbs import claim_of, start_sessions
 from bench.http_load import Due, Outcome, Served, get, open_loop, request, served
 from dibs.board import connect
 
@@ -31,31 +31,35 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rates", default="1,4")
     parser.add_argument("--stores", default="SQLite,PostgreSQL")
-    parser.add_argument("--ended", type=int, default=0)
+    parser.add_argument("--ended", type=int, default=1_000_000, help="0 leaves the boards with ended items out")
     asked = parser.parse_args(arguments)
+    rates = [float(rate) for rate in asked.rates.split(",")]
     rows: list[dict[str, object]] = []
-    with boards.stores() as stores:
-        for store in asked.stores.split(","):
-            if store not in stores:
-                continue
+    for store in asked.stores.split(","):
+        if store not in boards.NAMES:
+            continue
+        with boards.stores() as stores:
             url = stores[store]()
-            if asked.ended:
-                dashboard.made(store, url, dashboard.Size(asked.ended, 0, 0))
-            with connect(url, seeded=False) as board:
-                fill(board, 20_000)
-            for rate in map(float, asked.rates.split(",")):
-                for reads in (False, True) if asked.ended else (False,):
-                    with served(url) as server:
-                        outcomes = run(server, rate, asked.seconds, reads_stats=reads)
-                    rows.append(_row(store, rate, reads, outcomes))
+            rows += [_measured(store, url, "new", rate, False, asked.seconds) for rate in rates]
+        if asked.ended:
+            url, name = boards.with_ended(store, asked.ended), f"{asked.ended:,} ended"
+            rows += [_measured(store, url, name, rates[0], reads, asked.seconds) for reads in (False, True)]
     return f"A claim over HTTP among {AGENTS:,} agents (ms)", rows
 
 
-def _row(store: str, rate: float, reads: bool, outcomes: dict[str, Outcome]) -> dict[str, object]:
+def _measured(store: str, url: str, board: str, rate: float, reads: bool, seconds: float) -> dict[str, object]:
+    with connect(url, seeded=False) as opened:
+        opened.add_many({"title": "x"} for _ in range(int(2 * AGENTS * rate * (WARM_UP_SECONDS + seconds) / PAIR_SECONDS)))
+    with served(url) as server:
+        return _row(store, board, rate, reads, run(server, rate, seconds, reads_stats=reads))
+
+
+def _row(store: str, board: str, rate: float, reads: bool, outcomes: dict[str, Outcome]) -> dict[str, object]:
     assert not any(outcome.refused for outcome in outcomes.values()), f"{store}: requests were refused"
     claims = outcomes["next"]
     return {
         "store": store,
+        "board": board,
         "rate": rate,
         "stats are read": "yes" if reads else "no",
         "requests/s": sum(outcome.per_second for outcome in outcomes.values()),

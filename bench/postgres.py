@@ -29,7 +29,8 @@ from tests.kit.postgres_server import LocalServer
 
 #: By name: the module, and the class in it. They are imported only if they are installed.
 PEERS = {"pgqueuer": "OnPgqueuer", "procrastinate": "OnProcrastinate"}
-LIMIT = "pgbench"
+#: Everybody is compared with the limit, and with the faster peer.
+COMPARED = ("pgbench", "pgqueuer")
 #: So many pairs a second are expected of whoever has not run yet.
 GUESS = 2_000
 TRIES_MAX = 6
@@ -46,6 +47,7 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
     # Every set of things to do is new and analysed; a vacuum in the middle would hit one contestant and not the next.
     with servers.durable_server(autovacuum="off") as server, contextlib.ExitStack() as closing:
         contestants, missing = _contestants(server, closing)
+        contestants = [one for one in contestants if not asked.only or one.name in asked.only.split(",")]
         for turn in range(asked.rounds):
             for cell in cells:
                 # Nobody is always the one who runs after the same neighbour.
@@ -63,6 +65,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.5, help="how long each of them works in each round")
     parser.add_argument("--workers", type=_numbers, default=[1, 8, 32], help="such as 1,8,32")
     parser.add_argument("--batches", type=_numbers, default=[1, 10, 100], help="such as 1,10,100")
+    parser.add_argument("--only", default="", help="such as dibs,pgbench,pgqueuer: nobody else takes part")
     return parser.parse_args(arguments)
 
 
@@ -116,15 +119,20 @@ def _run(one: Contestant, cell: Cell, seconds: float, expected: float) -> Result
 
 
 def _row(found: dict[tuple[str, Cell], list[Result]], name: str, cell: Cell) -> dict[str, object]:
-    mine, limits = found[name, cell], found.get((LIMIT, cell), [])
-    ratios = [one.pairs_per_second / limit.pairs_per_second for one, limit in zip(mine, limits, strict=False)]
+    mine = found[name, cell]
     workers, batch = cell
     return {
         "batch": batch,
         "workers": workers,
         "who": name,
         "pairs/s": round(statistics.median(one.pairs_per_second for one in mine)),
-        f"of {LIMIT}": statistics.median(ratios) if ratios else None,
+        **{f"of {other}": _ratio(mine, found.get((other, cell), [])) for other in COMPARED},
         "worst wait": statistics.median(one.worst_ms for one in mine),
         "slowest/fastest": statistics.median(one.slowest_of_fastest for one in mine),
     }
+
+
+def _ratio(mine: list[Result], others: list[Result]) -> float | None:
+    """The median of the ratios of all rounds."""
+    ratios = [one.pairs_per_second / other.pairs_per_second for one, other in zip(mine, others, strict=False)]
+    return statistics.median(ratios) if ratios else None

@@ -1,0 +1,118 @@
+"""What reads of a whole board cost on a large one: stats, who with 10,000 live claims, and doctor, in time and memory.
+
+    python -m bench large --stores SQLite --sizes 1000,100000
+
+`rows alone` is the limit: the same rows, read through a bare connection and thrown away. Times are medians in
+milliseconds; doctor runs once on each board, as a command of its own, whose peak memory is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+import psycopg
+
+import dibs
+from bench import boards
+from dibs import config
+
+ROUNDS = 9
+SIZES = (1_000, 100_000, 1_000_000)
+CLAIMS, CLAIMS_OF_SESSION = 10_000, 10
+#: Up to here every size is made anew; the board above is shared with other parts of the run.
+DOCTOR_FROM = 100_000
+#: `dibs doctor`, and then the most memory that the process had: Linux counts the parent's in `ru_maxrss`.
+DOCTOR = """
+import sys
+from dibs.cli.main import main
+code = main(["doctor"])
+with open("/proc/self/status") as file:
+    print("peak kB", *(line.split()[1] for line in file if line.startswith("VmHWM:")), code)
+"""
+#: The tables that a read is about, in the order in which it reads them.
+TABLES = {"stats": (), "who": ("claims", "sessions"), "doctor": ("items", "runs", "events")}
+
+
+def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]]:
+    parser = argparse.ArgumentParser(prog="python -m bench large")
+    parser.add_argument("--stores", default="SQLite,PostgreSQL")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    asked = parser.parse_args(arguments)
+    sizes = [int(size) for size in asked.sizes.split(",")]
+    rows: list[dict[str, object]] = []
+    for store in asked.stores.split(","):
+        if store not in boards.NAMES:
+            continue
+        for size in sizes:
+            url = boards.with_ended(store, size)
+            with dibs.connect(url) as board:
+                rows.append(_row(store, "stats", f"{size:,} ended", _median(board.stats), None, None))
+            if size >= DOCTOR_FROM:
+                rows.append(_doctor(store, url, f"{size:,} ended"))
+        rows.append(_who(store, boards.with_ended(store, sizes[-1])))
+    return "Reads of large boards (ms; MB)", rows
+
+
+def _row(
+    store: str, read: str, board: str, took: float, alone: float | None, megabytes: float | None
+) -> dict[str, object]:
+    named = {"store": store, "read": read, "board": board}
+    return {**named, "ms": took, "rows alone, ms": alone, "MB": megabytes}
+
+
+def _doctor(store: str, url: str, board: str) -> dict[str, object]:
+    place = {**os.environ, config.ENV_STORE: url}
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", DOCTOR], env=place, capture_output=True, text=True, check=True)
+    took = (time.perf_counter() - start) * 1000
+    peak, code = done.stdout.rpartition("peak kB ")[2].split()
+    assert code == "0", done.stdout[:1000]
+    return _row(store, "doctor", board, took, _timed(lambda: _read_alone(url, TABLES["doctor"])), int(peak) / 1024)
+
+
+def _who(store: str, url: str) -> dict[str, object]:
+    with dibs.connect(url) as board:
+        missing = CLAIMS - len([line for line in board.who() if line.claim is not None])
+        for start in range(0, missing, 1000):
+            board.add_many([{"title": "an item", "id": f"held-{start + n}"} for n in range(1000)])
+            for _ in range(1000 // CLAIMS_OF_SESSION):
+                board.next(session=board.start_session("coder").id, n=CLAIMS_OF_SESSION, ttl_seconds=7200)
+        took = _median(board.who)
+    return _row(store, "who", f"{CLAIMS:,} live claims", took, _median(lambda: _read_alone(url, TABLES["who"])), None)
+
+
+def _read_alone(url: str, tables: Sequence[str]) -> None:
+    if url.startswith("postgres"):
+        with psycopg.connect(url) as connection:
+            for table in tables:
+                with connection.cursor(name="alone") as cursor:
+                    cursor.itersize = 10_000
+                    _count(cursor.execute(f"SELECT * FROM dibs.{table}".encode()))  # noqa: S608  # our own
+    else:
+        database = apsw.Connection(url, flags=apsw.SQLITE_OPEN_READONLY)
+        for table in tables:
+            _count(database.execute(f"SELECT * FROM {table}"))  # noqa: S608  # our own
+        database.close()
+
+
+def _count(rows: Any) -> int:
+    return sum(1 for _ in rows)
+
+
+def _median(read: Callable[[], object]) -> float:
+    read()
+    return statistics.median(_timed(read) for _ in range(ROUNDS))
+
+
+def _timed(read: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    read()
+    return (time.perf_counter() - start) * 1000
