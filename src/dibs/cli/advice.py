@@ -56,6 +56,8 @@ def _what_to_type(cli: Cli, command: str, item: str, error: DibsError) -> str | 
             return "see: dibs list --all"
         case ItemAlreadyClaimed() if command in ("claim", "exec") and not cli.args.wait:
             return f"to queue for it: dibs claim {item} --wait 10m"
+        case ItemNotClaimable() if command in ("claim", "exec") and error.facts.get("offered_to"):
+            return f"to queue for it: dibs claim {item} --wait 10m"
         case ItemNotClaimable() if command in ("claim", "exec"):
             return f"see: dibs show {item}"
         case ItemNotClaimed() if command in OWN and error.message.endswith("the item is ready"):

@@ -178,8 +178,9 @@ def _issues(cli: Cli) -> Iterator[dict[str, Any]]:
 
 def _write(cli: Cli, records: Iterator[dict[str, Any]], out: TextIO) -> int:
     # On a terminal that gets the records themselves, a line of progress would be among them.
-    total = None if out.isatty() else records_of(cli.board)
-    with Progress("exported", total, is_estimate=True) as progress:
+    is_shown = not out.isatty()
+    total = records_of(cli.board) if is_shown else None
+    with Progress("exported", total, is_estimate=True, is_shown=is_shown) as progress:
         for record in records:
             out.write(json.dumps(record) + "\n")
             progress.advance()

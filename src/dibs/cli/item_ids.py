@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dibs.cli import identity
 from dibs.cli.words import OWN
+from dibs.errors import DibsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +37,14 @@ def resolve(cli: Cli, command: str, error: ItemNotFound) -> int | None:
     short: str = args.item
     if error.facts.get("item") != short:
         raise error
-    found = _own(cli, short) if command in OWN else cli.board.ids(short, limit=NAMED + 1)
+    try:
+        found = _own(cli, short) if command in OWN else cli.board.ids(short, limit=NAMED + 1)
+        candidates = found or _alike(cli, short)
+    except DibsError:  # a server of an older version has no such verb
+        raise error from None
     is_allowed = command in READS or command in OWN or identity.can_confirm(cli)
     if len(found) != 1 or not is_allowed:
-        raise _named(error, short, found or _alike(cli, short))
+        raise _named(error, short, candidates)
     args.item = found[0]
     if command in FINAL and not identity.confirm(f"{command} {found[0]}"):
         return identity.NOT_CONFIRMED

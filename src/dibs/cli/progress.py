@@ -35,17 +35,26 @@ ERASE_LINE = "\r\x1b[K"
 class Progress:
     """Counts, and shows the count while the `with` block runs. Without a total, it shows the time that has passed."""
 
-    def __init__(self, what: str, total: int | None = None, *, unit: str = "record", is_estimate: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        unit: str = "record",
+        is_estimate: bool = False,
+        is_shown: bool = True,
+    ) -> None:
         self.what, self.total, self.unit, self.is_estimate = what, total, unit, is_estimate
         self.count = self._calls = 0
         self._began = time.monotonic()
         self._over = threading.Event()
+        self._is_shown = is_shown and sys.stderr.isatty()
         self._is_drawn = False
         self._drawing = threading.Lock()
         self._thread = threading.Thread(target=self._draw_until_over, name="dibs progress", daemon=True)
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if self._is_shown:
             reports.listener = self.hear
             self._thread.start()
         return self
@@ -58,9 +67,9 @@ class Progress:
         self.clear()
 
     def draw(self) -> None:
-        columns = terminal_columns(sys.stderr)
-        if columns is None or self._over.is_set():
+        if not self._is_shown or self._over.is_set():
             return
+        columns = terminal_columns(sys.stderr) or 80
         # One column short: a terminal would wrap a full line, and a wrapped line cannot be erased.
         line = cut(self.line(time.monotonic() - self._began), columns - 1)
         with self._drawing:

@@ -205,8 +205,6 @@ COMMAND_OPTIONS = {
     **{(command, name): "--comment" for command in ("approve", "send-back") for name in _NOTES if name != "--comment"},
     **{("list", name): "--agent" for name in ("--assignee", "--assigned", "--holder", "--owner", "-a", "--author")},
     **{("runs", name): "--agent" for name in ("--assignee", "--author", "-a")},
-    ("claim", "--timeout"): "--wait",
-    ("add", "--file-json"): "--file",
     ("add", "-F"): "--file",
 }
 #: What to type instead of an option, for every command or for one.
@@ -233,6 +231,8 @@ COMMAND_OPTION_HINTS = {
     **{("log", name): "try: dibs events --follow" for name in ("--watch", "-w", "--follow", "-f")},
     ("edit", "--claim"): "try: dibs claim ITEM",
     ("edit", "--id"): "the id of an item does not change",
+    ("list", "-p"): "the highest priority is listed first",
+    ("list", "--priority"): "the highest priority is listed first",
     ("list", "--unassigned"): "try: dibs list --status ready",
     ("list", "--ready"): "try: dibs list --status ready",
     ("list", "--blocked"): "try: dibs list --status blocked",

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import logging
 import threading
+import traceback
 from concurrent.futures import CancelledError
 
 from dibs.errors import (
@@ -369,8 +370,11 @@ class HandlerCall:
             raise Invalid(f"a handler returns None, a note, a Draft or a dict of {fields}, not {result!r:.200}")
 
     def _failed(self, error: BaseException) -> tuple[str, str]:
-        LOGGER.error("the handler of %s raised", self.claim.item.id, exc_info=error)
         reason = summary(error)
+        # Of an exception with a lone surrogate in it, which a log in UTF-8 cannot keep, only the summary is logged.
+        is_text = reason.startswith("".join(traceback.format_exception_only(error)).strip()[:REASON_CHARACTERS_MAX])
+        what = "the handler of %s raised" + ("" if is_text else f" {reason}".replace("%", "%%"))
+        LOGGER.error(what, self.claim.item.id, exc_info=error if is_text else None)
         try:
             if self.claim.outcome is None:
                 self.claim.check()
