@@ -255,5 +255,7 @@ class TestReopening:
             statuses = tuple(board.get(one).item.status for one in (first, second))
             assert statuses == (("ready", "blocked") if codes[0] is None else ("done", "in_progress"))
             reopened += codes[0] is None
-        print(f"{rounds} rounds: {reopened} times the item was reopened, {rounds - reopened} times its dependent claimed")
+        print(
+            f"{rounds} rounds: {reopened} times the item was reopened, {rounds - reopened} times its dependent claimed"
+        )
         assert_sound(board)
