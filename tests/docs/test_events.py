@@ -18,7 +18,7 @@ def test_the_figures_of_the_guide_are_those_of_the_server() -> None:
     said = " ".join(prose(GUIDE).split())
     for words in (
         f"up to {sse.FILTERS_MAX} times",
-        f"nothing was told for {STREAMING.keep_alive_seconds:.0f} seconds",
+        f"nothing was sent for {STREAMING.keep_alive_seconds:.0f} seconds",
         f"nothing was read for {STREAMING.stalled_seconds:.0f} seconds",
         f"{STREAMING.subscribers_max} are listening already",
     ):
