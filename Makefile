@@ -63,7 +63,7 @@ screenshots: $(STAMP) $(VENV)/.web ## Pictures of every view of the dashboard, i
 	$(BIN)/python -m tests.dashboard.screenshots
 
 docs: $(STAMP) ## The documentation as a site, into site/, and the man pages, into site/man
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	$(BIN)/python -m manual.man site/man
 	@echo "read it with: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
 

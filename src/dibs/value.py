@@ -25,8 +25,6 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
-    #: The fields that are JSON in a database: objects and lists.
-    _json_fields: ClassVar[tuple[str, ...]] = ()
     _nested: ClassVar[dict[str, type[Value]]]
 
     def __init_subclass__(cls) -> None:
@@ -34,17 +32,17 @@ class Value:
         cls._hints = cls._hints | own
         cls._fields = tuple(cls._hints)
         cls._names = frozenset(cls._fields)
-        cls._json_fields = tuple(n for n, hint in cls._hints.items() if hint.startswith(("dict", "list", "tuple")))
         cls._defaults = cls._defaults | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
 
     if not TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None:
-            values = {**self._defaults, **fields}
-            if values.keys() != self._names:
-                wrong = self._names ^ values.keys()
+            own = self.__dict__
+            own.update(self._defaults)
+            own.update(fields)
+            if own.keys() != self._names:
+                wrong = self._names ^ own.keys()
                 raise TypeError(f"{type(self).__name__}: missing or unknown fields {sorted(wrong)}")
-            self.__dict__.update(values)
 
         def __setattr__(self, name: str, _: object) -> None:
             raise AttributeError(f"{type(self).__name__}.{name} is frozen; use replace()")

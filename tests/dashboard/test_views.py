@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from typing import Any
@@ -10,7 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.dashboard.driving import BROKEN, PHONE, VIEWS, Shop, opened, rows, signed_in
+from dibs.errors import ItemAlreadyClaimed
+from tests.dashboard.driving import BROKEN, PHONE, VIEWS, Shop, await_true, opened, rows, signed_in
 from tests.kit import browser as kit
 
 ROWS_MAX = 60
@@ -28,6 +30,13 @@ CUT = """[...document.querySelectorAll('.c-item')]
   .filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"""
 #: Of a picture of lanes, in pixels; and where in its width a run that goes on is.
 LANE, AXIS, NOW_X = 22, 20, 0.97
+#: Notes what is written into pictures.
+DRAWN = """window.drawn = new Set();
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+  drawn.add(text);
+  fillText.call(this, text, ...place);
+};"""
 #: Less than the rounds that the fleet of a board played.
 BOARD_AHEAD_MS = 600_000
 #: What each view shows once it has its data.
@@ -167,16 +176,24 @@ def test_a_phone_shows_every_view_whole_with_room_for_fingers(busy: Shop, browse
 
 
 def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, browser: Browser) -> None:
+    held = next(one for one in busy.board.who() if one.claim is not None)
+    with contextlib.suppress(ItemAlreadyClaimed):
+        busy.board.claim(held.item.id, session=busy.fleet.sessions[0])
     with opened(busy, browser, "timeline?hours=1") as page:
         page.wait_for_selector(CONTENT["timeline"])
         window = busy.board.window(limit=5_000)
-        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(window.runs):,} runs")
+        expect(page.locator(".bar-top .count")).to_contain_text(f"{len(window.runs):,} runs, 1 conflict avoided")
         page.keyboard.press("T")
         page.wait_for_selector(".time-box table")
         texts = page.locator(".time-box tbody tr").all_inner_texts()
-        named = {(run[0], run[2]) for run in window.runs}
-        assert len(texts) > 50
+        named = {(run[0], run[2]) for run in window.runs} | {(held.item.id, busy.fleet.sessions[0])}
+        assert len(texts) == 300
         assert all(tuple(text.split("\t")[2:4]) in named for text in texts)
+        expect(page.locator(".time-box tr", has_text="refused: TASK_ALREADY_CLAIMED")).to_contain_text(held.item.id)
+        expect(page.locator(".time-box")).to_contain_text(f"{len(window.runs) - 299:,} earlier ones are not listed")
+        page.locator(".time-box tbody a").first.press("Enter")
+        page.wait_for_selector("aside h1")
+        page.keyboard.press("Escape")
         page.keyboard.press("T")
         page.locator("canvas.lanes").click(position={"x": 300, "y": 40})
         page.get_by_role("button", name="earlier").click()
@@ -225,6 +242,26 @@ def test_runs_of_one_agent_at_the_same_time_are_drawn_below_each_other(busy: Sho
             expect(page.locator("aside")).to_have_count(0)
         assert len(found) > 2
         assert found <= live_ones
+
+
+def test_every_end_has_a_sign_of_its_own_and_no_lane_names_its_agent_twice(shop: Shop, browser: Browser) -> None:
+    me = shop.board.start_session("reviewer").id
+    assert me.startswith("reviewer-")
+    for item in ("good", "bad", "asked", "lost"):
+        shop.board.add(item, id=item)
+        shop.board.claim(item, session=me, ttl_seconds=600)
+        shop.harness.clock.advance(300)
+        if item == "good":
+            shop.board.done(item, session=me)
+        elif item == "bad":
+            shop.board.fail(item, session=me)
+        elif item == "asked":
+            shop.board.submit(item, session=me, draft="?")
+    shop.harness.clock.advance(600)
+    shop.board.sweep()
+    with opened(shop, browser, "timeline?hours=1", script=DRAWN) as page:
+        await_true(page, lambda: set("✓✕»!") <= {*page.evaluate("[...drawn]")}, "a sign is missing")
+        assert page.evaluate("[...drawn].some(one => one.startsWith('reviewer-'))"), "its id, as far as there is room"
 
 
 def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Browser) -> None:

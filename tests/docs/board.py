@@ -104,9 +104,22 @@ class Led:
         board.retry("failed", reason="now it can")
         board.cancel("cancelled", reason="duplicate")
         board.cancel(board.add("Fix logout").id)
+        self._reopen()
         self.now += TTL_SECONDS * 1000
         board.sweep()
         self._let_an_owner_die()
+
+    def _reopen(self) -> None:
+        board, me = self.board, self.coder
+        board.add("Fix login", id="reopened", needs_approval=True)
+        board.approve("reopened")
+        board.claim("reopened", session=me)
+        board.done("reopened", session=me)
+        board.add("Fix login", id="waits-again", depends_on=["reopened"])
+        board.claim("waits-again", session=me)
+        self._refused(lambda: board.reopen("reopened"))
+        board.release("waits-again", session=me)
+        board.reopen("reopened", reason="it fails on Windows")
 
     def _let_an_owner_die(self) -> None:
         gone = Owner(boot_id="of another day", pid_namespace=1, pid=1, start_time=1)

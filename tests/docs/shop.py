@@ -20,14 +20,16 @@ class Shop:
         self.folder = folder / "shop"
         (self.folder / ".git").mkdir(parents=True)
         (self.folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        #: What differs from other folders; commands get it besides the name of the user and the language.
+        self.environment = {"PATH": path, "HOME": str(self.folder)}
 
     def type(self, line: str, *, shell: str = "sh") -> subprocess.CompletedProcess[str]:
         """Run a line of shell off any terminal, in an environment of its own; both streams in the order they came."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         return subprocess.run(
             [shell, "-c", line],
             cwd=self.folder,
-            env={"PATH": path, "HOME": str(self.folder), "LOGNAME": "you", "LC_ALL": "C.UTF-8"},
+            env={**self.environment, "LOGNAME": "you", "LC_ALL": "C.UTF-8"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

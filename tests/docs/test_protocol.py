@@ -14,7 +14,7 @@ from dibs import check, model
 from dibs.board import Board
 from dibs.check import NEXT_MAX
 from dibs.cli.commands import COMMANDS
-from dibs.cli.help import options
+from dibs.cli.completion import options
 from dibs.cli.identity import CLIENTS, MARKERS
 from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
@@ -375,6 +375,7 @@ LINES = {
     "approve": ("dibs add Mail --id c --needs-approval >/dev/null; dibs approve c", 0),
     "reject": ("dibs claim c >/dev/null; dibs reject c --reason never", 0),
     "cancel": ("dibs cancel b", 0),
+    "reopen": ("dibs reopen b", 0),
     "log": ("dibs log a", 0),
     "events": ("dibs events", 0),
     "runs": ("dibs runs", 0),

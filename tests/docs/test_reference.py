@@ -15,7 +15,7 @@ from dibs import config
 from dibs.board import Board
 from dibs.cli.claim_commands import NOTHING
 from dibs.cli.commands import COMMANDS
-from dibs.cli.help import options
+from dibs.cli.completion import options
 from dibs.cli.main import INTERRUPTED
 from dibs.cli.parser import UsageError
 from dibs.errors import DibsError

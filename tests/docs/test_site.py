@@ -8,15 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from manual import site
 from tests.docs.markdown import DOCUMENTS, ROOT
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+def build(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
         cwd=ROOT,
@@ -24,12 +20,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout + done.stderr == ""
-    return folder
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_every_document_is_a_page(built: Path) -> None:
+def test_it_builds_without_a_warning_and_is_complete(tmp_path: Path) -> None:
+    """One test, because the site takes seconds to build."""
+    build(tmp_path)
+    check_every_document_is_a_page(tmp_path)
+    check_nothing_is_loaded_from_elsewhere(tmp_path)
+    check_markers_are_expanded(tmp_path)
+
+
+def check_every_document_is_a_page(built: Path) -> None:
     for name in DOCUMENTS:
         if name.startswith("docs/"):
             place = name.removeprefix("docs/").replace("README.md", "index.md")
@@ -38,7 +40,7 @@ def test_every_document_is_a_page(built: Path) -> None:
         assert (built / place).with_suffix(".html").exists(), place
 
 
-def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
+def check_nothing_is_loaded_from_elsewhere(built: Path) -> None:
     for path in built.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         loaded = re.findall(r"<(?:script|img|iframe)[^>]+src=\"?([^\"\s>]+)", text)
@@ -46,7 +48,7 @@ def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
         assert not [one for one in loaded if one.startswith(("http:", "https:", "//"))], path
 
 
-def test_markers_are_expanded(built: Path) -> None:
+def check_markers_are_expanded(built: Path) -> None:
     for path in (built / "reference").glob("*.html"):
         assert "generated:" not in path.read_text(encoding="utf-8")
     assert "force-release" in (built / "reference" / "commands.html").read_text(encoding="utf-8")

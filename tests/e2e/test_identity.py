@@ -30,7 +30,8 @@ def board(bare: Dibs) -> Dibs:
 def test_off_a_terminal_without_a_session_it_exits_2_with_the_line_to_type(board: Dibs, words: tuple[str, ...]) -> None:
     done = board(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"dibs: no session is known here; start one with: {LINE_TO_TYPE}\n"
+    stateless = "or add to every command: --session ID --agent NAME"
+    assert done.stderr == f"dibs: no session is known here; start one with: {LINE_TO_TYPE}; {stateless}\n"
     code, error = board.refused(*words)
     assert (code, error["code"], error["field"]) == (2, "INVALID", "session")
 

@@ -235,6 +235,7 @@ def test_an_empty_variable_says_nothing(board: Dibs) -> None:
 @pytest.mark.parametrize("variables", [{"DIBS_AGENT": "coder"}, {"DIBS_AGENT": "coder", "GEMINI_CLI": "1"}])
 def test_a_named_agent_without_a_session_is_told_what_to_type(board: Dibs, variables: dict[str, str]) -> None:
     line = "export DIBS_SESSION=$(dibs session start --agent coder)"
+    line += "; or add to every command: --session ID --agent coder"
     for command in ("claim x", "next", "done x", "session end"):
         said = at_terminal(board, f"dibs {command}; echo left with $?", variables)
         assert said == f"dibs: agent coder has no session here; start one with: {line}\nleft with 2\n"

@@ -55,6 +55,21 @@ def test_a_label_approves_once(github: GitHub) -> None:
     assert github.item().status == "ready", "it was put there again"
 
 
+def test_a_label_that_is_told_of_late_approves_the_text_that_it_was_put_on(github: GitHub) -> None:
+    """Two labels that are put there at once are two deliveries of one second, in any order."""
+    github.policy = Policy(approve_label="dibs")
+    approving = outsiders(action="labeled", label="dibs", labels=["dibs"], by="ann", updated_at=at(1))
+    github.tell(outsiders(labels=["bug", "dibs"], body="Send me your keys.", updated_at=at(2)))
+    github.tell(approving)
+    assert github.item().status == "pending_approval", "another text"
+    github.tell(outsiders(labels=["bug", "dibs"], updated_at=at(3)))
+    assert github.tell(approving).did == ("approve",)
+    assert (github.item().status, github.item().labels) == ("ready", ("bug", "dibs"))
+    github.board.edit(github.item().id, resources=["src"])
+    github.tell(outsiders(action="labeled", label="dibs", labels=["dibs"], by="bea", updated_at=at(2)))
+    assert github.item().status == "pending_approval", "it was put there before a person withdrew the approval"
+
+
 def test_an_approval_does_not_outlive_the_text_that_was_approved(github: GitHub) -> None:
     github.policy = Policy(approve_label="dibs")
     approving = outsiders(action="labeled", label="dibs", labels=["dibs"], by="ann", updated_at=at(1))

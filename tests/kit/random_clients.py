@@ -319,6 +319,10 @@ def _retry(c: Client) -> None:
     c.board.retry(c.item("failed"))
 
 
+def _reopen(c: Client) -> None:
+    c.board.reopen(c.item("done", "cancelled", "rejected"))
+
+
 def _wait(c: Client) -> None:
     c.board.wait(c.item("in_progress"), session=c.session(), ttl_seconds=2)
 
@@ -410,6 +414,7 @@ VERBS: dict[str, Verb] = {
     "unpark": _unpark,
     "cancel": _cancel,
     "retry": _retry,
+    "reopen": _reopen,
     "wait": _wait,
     "leave": _leave,
     "ticket": _ticket,

@@ -296,6 +296,7 @@ PLAIN: dict[str, Callable[[World, str], World]] = {
     ),
     "cancel": by_a_person(lambda now, state: ending.cancel(now, state, actor="admin", reason=None)),
     "retry": by_a_person(lambda now, state: items.retry(now, state, actor="admin", reason=None)),
+    "reopen": by_a_person(lambda now, state: items.reopen(now, state, actor="admin", reason=None, token_floor=0)),
     "park": by_a_person(lambda now, state: items.park(now, state, actor="admin", reason=None)),
     "unpark": by_a_person(lambda now, state: items.unpark(now, state, actor="admin", reason=None)),
     "approve": by_a_person(

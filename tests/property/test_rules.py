@@ -47,6 +47,7 @@ VERB_OF = {
     "parked": "park",
     "unparked": "unpark",
     "retried": "retry",
+    "reopened": "reopen",
     "cancelled": "cancel",
 }
 
@@ -107,6 +108,7 @@ VERBS: dict[str, Callable[[int, State], list[Step]]] = {
     "force release": by_pat(ending.force_release, reason="r", token=None),
     "cancel": by_pat(ending.cancel, reason=None),
     "retry": by_pat(items.retry, reason=None),
+    "reopen": by_pat(items.reopen, reason=None, token_floor=0),
     "park": by_pat(items.park, reason=None),
     "unpark": by_pat(items.unpark, reason=None),
     "approve": approved(comment=None, done=False),

@@ -35,6 +35,7 @@ RARE = (
     "owner_died",
     "force_release",
     "retry",
+    "reopen",
     "wait",
     "wait TASK_NOT_CLAIMABLE",
     "leave",

@@ -116,7 +116,7 @@ MISTAKES: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "an ended item keeps its queue": (queueing, "follow", lambda now, state, move, settings: (move,)),
     "anybody takes what is offered": (claiming, "offered", lambda now, item: None),
     "who leaves takes the offer along": (queueing, "leave", lambda *asked: (LEAVE(*asked)[0], ())),
-    "done frees nobody": (Transaction, "_free_dependents", lambda self, item: None),
+    "done frees nobody": (Transaction, "_settle_dependents", lambda self, item, found_by, settle: None),
     "blocked means later": (table, "rest", lambda item, now, *, blocked: "scheduled" if blocked else "ready"),
     "schedules never come": (overdue, "settle", lambda now, state: None),
     "no second try waits": (ending, "delay_seconds", lambda *_, **__: 1e6),

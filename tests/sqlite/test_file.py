@@ -112,7 +112,7 @@ def test_a_lock_that_cannot_be_unlocked_takes_back_no_answer(tmp_path: Path, mon
     """The verb is done by then. The lock is free all the same: its file was closed."""
     store, other = make(tmp_path / "board.db"), make(tmp_path / "board.db")
 
-    def fail(descriptor: int, part: tuple[int, int]) -> None:
+    def fail(descriptor: int, part: tuple[bytes, bytes]) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     with monkeypatch.context() as patched:

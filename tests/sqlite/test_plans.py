@@ -82,6 +82,8 @@ EXPECTED = {
     "id_number": ["id_numbers USING PRIMARY KEY (words=?)"],
     "put_id_number": [],
     "insert_item": [],
+    "put_long_texts": [],
+    "drop_long_texts": ["long_texts USING INDEX sqlite_autoindex_long_texts_1 (item=?)"],
     "move_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "rewrite_item": ["items USING INDEX sqlite_autoindex_items_1 (id=?)"],
     "insert_claim": [],

@@ -33,7 +33,7 @@ ORDER: list[tuple[dict[str, Any], dict[str, str], str | None, str, bool]] = [
     ({"agent": "coder"}, GEMINI, None, f"agent coder has no session here; {START} coder)", False),
     ({}, {**NAMED, **GEMINI}, None, f"agent coder has no session here; {START} coder)", False),
     ({}, NAMED, None, f"agent coder has no session here; {START} coder)", False),
-    ({}, GEMINI, None, f"{START} gemini) (if you are a person: unset GEMINI_CLI)", False),
+    ({}, GEMINI, None, f"{START} gemini); or add to every command: --session ID --agent gemini (if you are", False),
     ({}, {**GEMINI, "AI_AGENT": "g"}, None, "(if you are a person: unset GEMINI_CLI AI_AGENT)", False),
     # A name that is none is not put into a line to type.
     ({"agent": "a; true"}, {}, None, "agent 'a; true' must consist of letters, digits", False),

@@ -43,7 +43,8 @@ def advise(cli: Cli, command: str, known: Mapping[str, object], error: DibsError
         if option in known and error.message.startswith(f"{field} "):
             error.message = option + error.message.removeprefix(field)
     error.message = error.message.replace(command.replace("-", "_"), command)
-    item = getattr(cli.args, "item", None)
+    # In brief answers, `do` says what to do; programs read the facts.
+    item = None if cli.json else getattr(cli.args, "item", None)
     more = None if item is None else _what_to_type(cli, command, item, error)
     if more is not None and more not in error.message:
         error.message += f"; {more}"

@@ -17,9 +17,15 @@ AFTER = """
 Every command accepts --store URL, --json, --brief and --no-color, before or
 after its name. For the options of a command, and examples: dibs COMMAND --help
 
+A round of work: dibs next; dibs progress ITEM "..."; dibs done ITEM. A claim
+is lost after 30m without progress or dibs heartbeat; dibs work renews it itself
+
 Commands that claim act as a session: --session ID, else DIBS_SESSION, else that
 of the coding agent or the terminal that runs them. Without any state in the
 environment: dibs next --session ID --agent NAME, and the same with every command
+
+ITEM is an id, or its beginning. Other tools' words are understood, too: ls,
+ready, mine, blocked, search, take, new, close, update, comment, history, ...
 
 Exit codes: 0 done, 1 error, 2 usage or no session, 3 nothing to claim,
 4 taken or lost, 5 not found, 6 not allowed, 75 try again later

@@ -15,6 +15,8 @@ from dibs.system import keyring
 
 #: The names of the folders that `dibs init` makes for a board.
 FOLDERS = ("dibs", ".dibs")
+#: The file that stays in the folder of worktrees' records.
+WORKTREES_LOCK = ".lock"
 
 
 def remove_board_options(parser: Parser) -> None:
@@ -78,7 +80,7 @@ def _stop_background_server(url: str) -> None:
 
 
 def _remove_key(url: str, removed: list[str]) -> list[str]:
-    """The key that a server left beside the board, and the folder of the board, if nothing else is in it."""
+    """The key that a server left beside the board, and folders of dibs in which nothing is left."""
     folder = location.folder_of(url)
     if folder is None or folder in removed:
         return []
@@ -87,10 +89,21 @@ def _remove_key(url: str, removed: list[str]) -> list[str]:
     if os.path.isfile(key) and not os.path.islink(key):
         os.unlink(key)
         found.append(key)
+    found += _remove_empty_records(os.path.join(folder, "worktrees"))
     if os.path.basename(folder) in FOLDERS and not os.listdir(folder):
         os.rmdir(folder)
         found.append(folder)
     return found
+
+
+def _remove_empty_records(folder: str) -> list[str]:
+    """The folder with the records of worktrees, if there is no record in it."""
+    if not os.path.isdir(folder) or os.path.islink(folder) or os.listdir(folder) not in ([], [WORKTREES_LOCK]):
+        return []
+    if os.listdir(folder):
+        os.unlink(os.path.join(folder, WORKTREES_LOCK))
+    os.rmdir(folder)
+    return [folder]
 
 
 def _left(url: str) -> list[str]:

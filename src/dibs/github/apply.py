@@ -10,7 +10,7 @@ from __future__ import annotations
 from dibs import check
 from dibs.errors import Invalid, ItemAlreadyClaimed, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github import ends
-from dibs.github.decide import Decision, Step, approval, decide, frees
+from dibs.github.decide import Decision, Step, approval, decide, frees, remembered
 from dibs.github.payload import digest
 from dibs.model import BLOCKED, PENDING_APPROVAL
 from dibs.value import Value
@@ -50,7 +50,7 @@ def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None =
             if later != fact:
                 fact = later
                 continue
-            if delivery is not None and not fact.is_work and not is_noted:
+            if delivery is not None and decision.is_end and not is_noted:
                 ends.note(board, fact)
                 is_noted = True
                 continue
@@ -75,9 +75,11 @@ def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decisio
     """The item of the fact, and what is left to do about it."""
     item = next(iter(board.list(subject=fact.subject, limit=1)), None)
     if item is not None and item.status == PENDING_APPROVAL and fact.approved_by:
-        # Who withdrew the approval since, by an edit, is not overruled by the same label once more.
+        # Who withdrew the approval since, by an edit, is not overruled by the same label once more, or by an older one.
         given = {event.data.get("comment") for event in board.log(item.id) if event.kind == "approved"}
-        fact = fact if approval(fact, policy) not in given else fact.replace(approved_by=None)
+        is_late = remembered(item).get("version", "") > fact.version
+        if approval(fact, policy) in given or (given and is_late):
+            fact = fact.replace(approved_by=None)
     dependents: tuple[Item, ...] = ()
     if item is not None and frees(fact, policy, item):
         blocked = board.list(statuses=[BLOCKED], limit=check.LIST_MAX)

@@ -39,11 +39,13 @@ class Step(Value):
 
 
 class Decision(Value):
-    """What is left to do, in this order; without steps, `why` there is nothing."""
+    """What is left to do, in this order; without steps, `why` there is nothing. `is_end`: the item would end, but there
+    is none."""
 
     steps: tuple[Step, ...] = ()
     rule: str = ""
     why: str = ""
+    is_end: bool = False
 
 
 def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[Item] = ()) -> Decision:
@@ -60,7 +62,11 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
         return decide(fact, policy.after(rule), None) if is_besides else _without_item(fact, policy, rule)
     known = remembered(item)
     if known.get("version", "") > fact.version:
-        return Decision(rule=rule.name, why=f"{item.id} was made from a newer version")
+        # A label approves a text, whatever else was told of the issue meanwhile.
+        late = _approve(fact, policy, item, item) if rule.do == policies.MAKE else []
+        return Decision(
+            steps=tuple(late), rule=rule.name, why="" if late else f"{item.id} was made from a newer version"
+        )
     if rule.do == policies.MAKE:
         steps = _follow(fact, policy, rule, item, known)
     elif rule.do == policies.REPRIORITISE:
@@ -131,7 +137,7 @@ def new_item(fact: Fact, policy: Policy, rule: Rule) -> dict[str, Any]:
 
 def _without_item(fact: Fact, policy: Policy, rule: Rule) -> Decision:
     if rule.do != policies.MAKE:
-        return Decision(rule=rule.name, why=f"no item has the subject {fact.subject}")
+        return Decision(rule=rule.name, why=f"no item has the subject {fact.subject}", is_end=True)
     if fact.is_outsiders and policy.outsiders == policies.IGNORE:
         return Decision(rule=rule.name, why=f"{fact.author} is no member, and outsiders are ignored")
     return Decision(steps=(Step(verb="add", item=None, arguments=new_item(fact, policy, rule)),), rule=rule.name)
@@ -149,13 +155,18 @@ def _follow(fact: Fact, policy: Policy, rule: Rule, item: Item, known: dict[str,
             ]
         return _remember(item, known, {**known, **_external(fact), **dict.fromkeys(("note", "over"))})
     changes = _changes(fact, policy, rule, item, known)
-    after = item.replace(**{name: value for name, value in changes.items() if name in ("title", "body")})
-    steps = [_edit(item, **changes)] if changes else []
+    after = item.replace(**{name: value for name, value in changes.items() if name in ("title", "body", "payload")})
+    return [*([_edit(item, **changes)] if changes else []), *_approve(fact, policy, item, after)]
+
+
+def _approve(fact: Fact, policy: Policy, item: Item, after: Item) -> list[Step]:
+    """The approval by a label, if nobody has worked on the item and it has the text and the code that were approved."""
     is_unread = item.status == PENDING_APPROVAL and item.attempts == 0
-    if fact.approved_by and is_unread and (after.title, after.body) == (fact.title, fact.body):
-        arguments = {"comment": approval(fact, policy), "revision": item.revision}
-        steps.append(Step(verb="approve", item=item.id, arguments=arguments))
-    return steps
+    approved, there = (fact.title, fact.body, fact.sha), (after.title, after.body, after.payload.get("sha", fact.sha))
+    if not fact.approved_by or not is_unread or approved != there:
+        return []
+    arguments = {"comment": approval(fact, policy), "revision": item.revision}
+    return [Step(verb="approve", item=item.id, arguments=arguments)]
 
 
 def _is_again(fact: Fact, item: Item, known: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Subjects that ended without an item, kept on the board.
+"""Subjects that ended, or whose item a rule ends, without an item; kept on the board.
 
 An item remembers the version that it was made from. If a subject has none, such as an issue whose `closed` overtook its
 `opened`, a delivery of before would make one for work that is over. So the end is noted first, in the meta of a session
@@ -11,7 +11,7 @@ that do so at the same time, at least one sees what the other did.
 from __future__ import annotations
 
 from dibs.errors import SessionNotFound
-from dibs.github.payload import ENDS_PREFIX, STATES, WORK_STATES, WORKFLOW_RUN, Fact, digest, session_id
+from dibs.github.payload import CLOSED, ENDS_PREFIX, STATES, WORK_STATES, WORKFLOW_RUN, Fact, digest, session_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def newest(board: Board, fact: Fact) -> Fact:
 
 
 def note(board: Board, fact: Fact) -> None:
+    """Note that the subject is over; or, while it is open, that a rule ends its item."""
     name, known = _name(fact), _notes(board, fact)
+    state = CLOSED if fact.is_work else fact.state
     if known.get(name, "").partition(" ")[2] >= fact.version:
         return
     same_kind = [one for one in known if one[0] == name[0] and one != name]
@@ -40,7 +42,7 @@ def note(board: Board, fact: Fact) -> None:
     for _ in range(ATTEMPTS_MAX):
         try:
             board.start_session(AGENT, id=_session(fact), kind="autonomous", meta=_kept(board, fact))
-            board.heartbeat(session=_session(fact), meta={**room, name: f"{fact.state} {fact.version}"})
+            board.heartbeat(session=_session(fact), meta={**room, name: f"{state} {fact.version}"})
             return
         except SessionNotFound:
             continue

@@ -223,7 +223,7 @@ def ttl(kind: str, asked: float | None, settings: Settings) -> float:
     low, high = settings.ttl_seconds_min, settings.person_ttl_seconds_max if person else settings.ttl_seconds_max
     if not low <= asked <= high:
         raise Invalid(
-            f"a TTL of {times.span(asked)} is out of bounds; choose between {times.span(low)} and {times.span(high)}",
+            f"a TTL of {times.exact(asked)} is out of bounds; choose between {times.span(low)} and {times.span(high)}",
             field="ttl_seconds",
             ttl_seconds_min=low,
             ttl_seconds_max=high,

@@ -50,6 +50,16 @@ def span(seconds: float) -> str:
     return _two_units(seconds, "h", "m") if seconds < 86400 - 1800 else _two_units(seconds, "d", "h")
 
 
+def exact(seconds: float) -> str:
+    """A duration as `span` writes it, if that is the whole of it; else its seconds: `59.9s` and not `1m`."""
+    shown = span(seconds)
+    try:
+        is_whole = parse_duration(shown.replace(" ", "")) == seconds
+    except Invalid:
+        is_whole = True
+    return shown if is_whole else f"{seconds:.15g}s"
+
+
 def for_more(seconds: float) -> str:
     """How long something is still held: `for 4m more`, or the condition of an endless one."""
     return WHILE_ALIVE if seconds > ENDLESS_SECONDS else f"for {span(seconds)} more"

@@ -93,6 +93,12 @@ class Items(Driven):
         id = self.both.in_status("failed", item)
         self.agree("retry", lambda: self.model.retry(id), lambda: self.board.retry(id))
 
+    @rule(item=items, status=st.sampled_from(("done", "cancelled", "rejected")))
+    def reopen(self, item: int, status: str) -> None:
+        if self.both.all_in(status):
+            id = self.both.in_status(status, item)
+            self.agree("reopen", lambda: self.model.reopen(id), lambda: self.board.reopen(id))
+
     @rule(
         item=items,
         session=st.sampled_from((None, *SESSIONS)),

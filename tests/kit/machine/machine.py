@@ -32,7 +32,7 @@ ANSWERS = frozenset(
         *("edit", "cancel", "retry", "end_session", "claim", "next", "recover", "heartbeat", "renew", "progress"),
         *("release", "done", "fail", "force_release", "sweep", "park", "unpark", "submit", "approve", "send_back"),
         *("reject", "wait", "leave", "accept", "soft_claim", "soft_release", "finish_and_next", "annotate"),
-        *("start_child", "claim_subject", "hand", "add"),
+        *("start_child", "claim_subject", "hand", "add", "reopen", "reopen TASK_NOT_CLAIMABLE", "event blocked"),
         *("TASK_ALREADY_CLAIMED", "TASK_NOT_CLAIMED", "TASK_NOT_CLAIMABLE", "NOT_CLAIM_OWNER", "CLAIM_EXPIRED"),
         *("AGENT_AT_CAPACITY", "SESSION_NOT_FOUND", "INVALID", "FORBIDDEN"),
         *("accept AGENT_AT_CAPACITY", "wait TASK_NOT_CLAIMABLE", "edit INVALID", "finish_and_next CLAIM_EXPIRED"),

@@ -98,6 +98,10 @@ class Moving:
             for other, its in self.items.items():
                 if item in its["depends_on"] and its["status"] == "blocked" and self.rest(other) != "blocked":
                     self.move(other, self.rest(other))
+        elif before == "done":
+            for other, its in self.items.items():
+                if item in its["depends_on"] and its["status"] in ("ready", "scheduled"):
+                    self.move(other, "blocked")
 
     def offer(self, item: str) -> None:
         """To the first live ticket, or to everyone; dead tickets are gone."""

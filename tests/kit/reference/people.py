@@ -43,6 +43,18 @@ class People(Moving):
             row.update(strikes=0, failures=0, not_before=None)
             self.move(item, self.rest(item))
 
+    def reopen(self, item: str) -> None:
+        row = self.items[item]
+        self._need(item, "done", "cancelled", "rejected")
+        for other in sorted(other for other, its in self.items.items() if item in its["depends_on"]):
+            self.freshen(other)  # stays, also if it is refused
+            if self.items[other]["status"] in ("in_progress", *ENDED):
+                raise self._not_now(item)
+        row.update(strikes=0, failures=0)
+        if row["approved"]:
+            row.update(approved=False, needs_approval=not row["review"])
+        self.move(item, self.rest(item))
+
     def park(self, item: str) -> None:
         with self.up_to_date(item):
             self._need(item, *RESTING)

@@ -9,6 +9,7 @@ import { openItem } from "./bits";
 import { useSight } from "./window";
 
 const SPAN_MS = 2 * 3600_000;
+const SPAN_MS_MIN = 10 * 60_000;
 
 const trouble = (lane: Lane): number =>
   (lane.runs.some((run) => run.silentSince) ? 4 : 0) +
@@ -20,7 +21,9 @@ export function Fleet() {
   useEffect(() => found.follow(() => now.peek() - SPAN_MS), []);
   found.changed.value;
   const at = Math.floor(now.value / 5000) * 5000;
-  const from = at - SPAN_MS;
+  const starts = [...found.runs.values()].map((run) => run.start);
+  // The first minutes of a board are not a line at the edge.
+  const from = Math.max(at - SPAN_MS, Math.min(at - SPAN_MS_MIN, starts.reduce((a, b) => Math.min(a, b), at)));
   const lanes = lanesOf(found, "session", from, at).sort((a, b) => trouble(b) - trouble(a));
   const shown = stacked(lanes).slice(0, Math.max(1, Math.floor((sight.height - 24) / LANE)));
   return (
@@ -29,7 +32,7 @@ export function Fleet() {
         <p class="dim">{found.problem.value}</p>
       ) : (
         <Lanes
-          {...{ lanes: shown, from, to: at + 60_000, now: at, height: sight.height, onPick: openItem }}
+          {...{ lanes: shown, from, to: at + (at - from) / 120, now: at, height: sight.height, onPick: openItem }}
           label={`${lanes.length} sessions worked in the last two hours; the timeline has them as a table`}
         />
       )}

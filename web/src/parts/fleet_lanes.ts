@@ -10,7 +10,7 @@ export type By = (typeof LANES)[number];
 
 export function lanesOf(found: RunsWindow, by: By, from: number, now: number): Lane[] {
   const lanes = new Map<string, Lane>();
-  const nameOf = (run: Span) => (by === "session" ? `${run.agent} ${sessionName(run.session)}` : run[by]);
+  const nameOf = (run: Span) => (by === "session" ? named(run) : run[by]);
   for (const run of found.runs.values()) {
     if ((run.end ?? now) < from) continue;
     let one = lanes.get(run[by]);
@@ -26,6 +26,10 @@ export function lanesOf(found: RunsWindow, by: By, from: number, now: number): L
   for (const one of sorted) one.runs.sort((a, b) => a.start - b.start);
   return sorted;
 }
+
+/** Ids that dibs makes begin with the agent, which is not repeated: there is little room. */
+const named = ({ agent, session }: Span): string =>
+  session.startsWith(`${agent}-`) ? sessionName(session) : `${agent} ${sessionName(session)}`;
 
 /** An agent has many sessions, and a session may hold many items: what goes on at the same time is drawn on lanes of its
  * own, below each other. */

@@ -37,4 +37,7 @@ export const ordinal = (n: number): string => n + (["th", "st", "nd", "rd"][n % 
 
 export const words = (status: string): string => status.replaceAll("_", " ");
 
+/** 1 run, 2 runs. */
+export const many = (n: number, noun: string): string => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
+
 export const number = (n: number): string => n.toLocaleString("en");

@@ -8,7 +8,7 @@ import { useSight } from "../parts/window";
 import { feed, version } from "../state/board";
 import { back, hasEarlier, isAsking } from "../state/history";
 import { change, route } from "../state/route";
-import { number } from "../state/text";
+import { many, number } from "../state/text";
 
 const LINE = 22;
 const BEYOND = 6;
@@ -49,7 +49,7 @@ export function Events() {
           />
         </span>
         <span class="count" role="status">
-          {number(shown.length)} events
+          {many(shown.length, "event")}
         </span>
         {news > 0 && (
           <button

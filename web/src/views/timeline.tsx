@@ -2,23 +2,23 @@
 import "../core";
 import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { openItem, Text } from "../parts/bits";
+import { openItem } from "../parts/bits";
 import { Depth } from "../parts/depth";
 import { type By, LANES, lanesOf, stacked } from "../parts/fleet_lanes";
-import { LANE, Lanes, scaleOf } from "../parts/lanes";
+import { LANE, Lanes, NAME, scaleOf } from "../parts/lanes";
 import { Legend } from "../parts/marks";
+import { Table } from "../parts/timetable";
 import { useKey } from "../parts/use_key";
 import { useSight } from "../parts/window";
 import { now } from "../state/clock";
 import { change, hoursOf, oneOf, route } from "../state/route";
 import type { Place } from "../state/series";
-import { ago, number, time, words } from "../state/text";
+import { many } from "../state/text";
 import { RunsWindow } from "../state/window";
 
 const HOURS = [1, 4, 12, 24];
 const SPAN_MS_MIN = 5 * 60_000;
 const SPAN_MS_MAX = 48 * 3600_000;
-const TABLE_MAX = 300;
 /** A pointer that moved further than this was dragged. */
 const CLICK_PIXELS_MAX = 3;
 
@@ -73,7 +73,7 @@ export function Timeline() {
   const lanes = lanesOf(found, by.value, from, at);
   const rows = stacked(lanes);
   const runs = lanes.flatMap((lane) => lane.runs).filter((run) => run.start <= to);
-  const avoided = [...found.refused.values()].filter((one) => one.at >= from && one.at <= to).length;
+  const refused = [...found.refused.values()].filter((one) => one.at >= from && one.at <= to);
   const onPick = (item: string) => wasDragged.current || openItem(item);
   const move = (by: number) => moveTo(from + by, to + by);
   const zoom = (factor: number, center: number) => {
@@ -135,7 +135,7 @@ export function Timeline() {
           <kbd>T</kbd> table
         </button>
         <span class="count" role="status" data-runs={runs.length}>
-          {number(runs.length)} runs, {number(avoided)} conflicts avoided
+          {many(runs.length, "run")}, {many(refused.length, "conflict")} avoided
           {found.isTruncated.value && ", the oldest are left out"}
         </span>
       </div>
@@ -151,7 +151,7 @@ export function Timeline() {
           if (!wheel.ctrlKey) return;
           wheel.preventDefault();
           const rect = box.current!.getBoundingClientRect();
-          zoom(wheel.deltaY > 0 ? 1.25 : 0.8, from + (wheel.clientX - rect.left - 128) / scaleOf(sight.width, from, to));
+          zoom(wheel.deltaY > 0 ? 1.25 : 0.8, from + (wheel.clientX - rect.left - NAME) / scaleOf(sight.width, from, to));
         }}
         onPointerDown={(down) => {
           drag.current = { x: down.clientX, from, to };
@@ -168,42 +168,13 @@ export function Timeline() {
         onPointerUp={() => (drag.current = null)}
       >
         {isTable.value ? (
-          <table class="runs">
-            <thead>
-              <tr>
-                {["began", "took", "item", "session", "agent", "outcome"].map((name) => (
-                  <th key={name}>{name}</th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {runs
-                .sort((a, b) => b.start - a.start)
-                .slice(0, TABLE_MAX)
-                .map((run) => (
-                  <tr key={run.item + run.token}>
-                    <td>{time(run.start)}</td>
-                    <td>{ago(((run.end ?? at) - run.start) / 1000)}</td>
-                    <td class="id">
-                      <Text>{run.item}</Text>
-                    </td>
-                    <td>
-                      <Text>{run.session}</Text>
-                    </td>
-                    <td>
-                      <Text>{run.agent}</Text>
-                    </td>
-                    <td>{words(run.outcome ?? "going on")}</td>
-                  </tr>
-                ))}
-            </tbody>
-          </table>
+          <Table {...{ runs, refused, at }} />
         ) : (
           <div style={{ height: `${Math.max(sight.height - 4, rows.length * LANE + 24)}px` }}>
             <div class="stick">
               <Lanes
                 {...{ lanes: rows, from, to, now: at, top: sight.top, height: sight.height - 4, onPick }}
-                label={`${lanes.length} lanes with ${runs.length} runs; T shows them as a table`}
+                label={`${many(lanes.length, "lane")} with ${many(runs.length, "run")}; T shows them as a table`}
               />
             </div>
           </div>

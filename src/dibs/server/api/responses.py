@@ -27,6 +27,8 @@ ANSWER_BYTES_MAX = 16_000_000
 GZIP_BYTES_MIN, GZIP_LEVEL = 1400, 4
 SMALLER = "request fewer with a limit or a filter, or pages with bytes_max where the verb has it"
 TITLES = {one.value: one.phrase for one in HTTPStatus}
+#: `json.dumps` would make one for each answer.
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 #: Codes of requests that never reach the board.
 CODES = {
     400: "NOT_JSON",
@@ -85,7 +87,7 @@ def _fitting(values: Iterable[Any]) -> list[bytes]:
 
 
 def _encoded(value: Any) -> bytes:
-    return json.dumps(wire.encode(value), ensure_ascii=False, separators=(",", ":")).encode()
+    return _encoder.encode(wire.encode(value)).encode()
 
 
 def problem(status: int, code: str, detail: str, facts: dict[str, Any] | None = None) -> Response:

@@ -21,6 +21,7 @@ from dibs.rules.decision import BOARD
 from dibs.value import Value
 
 COOKIE = "dibs_session"
+DIGESTS = "dibs.digests"
 #: Browsers accept a cookie with this prefix only from this very host, and only encrypted.
 SECURE_COOKIE = f"__Host-{COOKIE}"
 #: Of so many cookies with these names a valid one is searched.
@@ -48,6 +49,15 @@ def secrets_of(request: Request) -> list[str]:
     if scheme.lower() != "bearer":
         raise Unauthenticated("the Authorization header must be: Bearer KEY")
     return [] if api_keys.is_for_browser(secret.strip()) else [secret.strip()]
+
+
+def digests_of(request: Request) -> list[str]:
+    """The digests of those secrets, calculated once for a request: its caller is looked up several times."""
+    scope = request.scope
+    if DIGESTS not in scope:
+        scope[DIGESTS] = [api_keys.digest(secret) for secret in secrets_of(request)]
+    found: list[str] = scope[DIGESTS]
+    return found
 
 
 def browser_cookies(request: Request) -> list[tuple[str, str]]:
@@ -117,14 +127,14 @@ class Callers:
     def reauthenticate(self, request: Request) -> Caller:
         """`authenticate` without the cache."""
         with self._lock:
-            for secret in secrets_of(request):
-                self._cache.pop(api_keys.digest(secret), None)
+            for digest in digests_of(request):
+                self._cache.pop(digest, None)
         return self.authenticate(request)
 
     def cached(self, request: Request) -> Caller | None:
         """`authenticate` from the cache alone: None if the store has to be read."""
-        for secret in secrets_of(request):
-            until, _, caller = self._cache.get(api_keys.digest(secret), NOT_CACHED)
+        for digest in digests_of(request):
+            until, _, caller = self._cache.get(digest, NOT_CACHED)
             if until > time.monotonic():
                 return caller
         return None

@@ -32,6 +32,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
+HEADER_NAMES = frozenset(name for name, _ in HEADERS)
 TOO_LARGE = f"a body has at most {BODY_BYTES_MAX} bytes"
 
 
@@ -71,7 +72,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
                 known = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(one for one in HEADERS if one[0] not in known)]
+                missing = HEADERS if known.isdisjoint(HEADER_NAMES) else [one for one in HEADERS if one[0] not in known]
+                message["headers"] = [*message["headers"], *missing]
             await send(message)
 
         try:
@@ -92,14 +94,15 @@ class Guard:
             self._log.write(scope, status, seconds)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
+        # Names are in lower case: ASGI prescribes it.
+        headers = dict(scope["headers"])
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
         # A proxy in front of the server may have checked only one of several Host headers.
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
             return 421, "WRONG_HOST", "this server does not have that host name; dibs serve --name NAME adds one"
         if scope["method"] in READS:
             return None
-        origins = [value for name, value in scope["headers"] if name.lower() == b"origin"]
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
         if any(origin.decode("latin-1").lower() not in self._origins for origin in origins):
             return 403, "FORBIDDEN", "a page of another origin may not change anything here"
         if not origins and b"cookie" in headers and b"authorization" not in headers:

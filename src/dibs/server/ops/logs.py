@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import logging
 import sys
@@ -15,9 +17,10 @@ from dibs import api_keys
 class AccessLog:
     def __init__(self, stream: TextIO | None, as_json: bool) -> None:
         self._stream, self._as_json = stream, as_json
+        self._lines: list[str] = []
 
     def write(self, scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
-        """Leaves out the query, which may be private."""
+        """Write the line of a request, in the event loop. Leaves out the query, which may be private."""
         if self._stream is None:
             return
         at, method, path = timestamp(time.time()), scope["method"], api_keys.without_secrets(scope["path"])
@@ -31,9 +34,17 @@ class AccessLog:
             if " " in path or not path.isprintable():
                 path = "".join(char if char.isprintable() and char != " " else "?" for char in path)
             line = f"{at} {method} {path} {status} {seconds * 1000:.1f}ms {client} {key}"
+        # Lines of requests that end together are written together.
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self._flush, self._stream)
+        self._lines.append(line + "\n")
+
+    def _flush(self, stream: TextIO) -> None:
+        text = "".join(self._lines)
+        self._lines.clear()
         try:
-            self._stream.write(line + "\n")
-            self._stream.flush()
+            stream.write(text)
+            stream.flush()
         except (OSError, ValueError):
             pass  # the stream is closed; the server goes on without a log
 
@@ -63,4 +74,9 @@ def install(as_json: bool) -> None:
 
 
 def timestamp(seconds: float) -> str:
+    return _timestamp(int(seconds))
+
+
+@functools.lru_cache(16)
+def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -204,5 +204,7 @@ def _put(t: Transaction, kind: str, data: dict[str, Any]) -> None:
         t.number_events_past(found["event_floor"])
     elif isinstance(found, dict):
         t.run(PLAIN[kind][2], found)
+    elif isinstance(found, Item):
+        t.put_item(KINDS[kind][3], found)
     else:
         t.run(KINDS[kind][3], rows.encode_session(found) if isinstance(found, Session) else rows.encode(found))

@@ -20,8 +20,14 @@ SESSION = (
     *("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key"),
     "parent",
 )
+#: The columns of an item on SQLite that may be in a table of their own: see migration 11.
+LONG_TEXTS = {
+    "body": "iif(items.payload = '', (SELECT body FROM long_texts WHERE item = items.id), items.body)",
+    "payload": "iif(items.payload = '', (SELECT payload FROM long_texts WHERE item = items.id), items.payload)",
+}
 COLUMNS = {
     "item": Item._fields,
+    "whole_item": tuple(LONG_TEXTS.get(name, f"items.{name}") for name in Item._fields),
     "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
     "claim": Claim._fields,
     "run": Run._fields,

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     T = TypeVar("T")
 
+#: By the kind of a value, the columns that are JSON.
+_JSON_COLUMNS: dict[type[Value], list[str]] = {}
 #: The status of a dependency that a file of a vault names and that does not exist yet.
 MISSING = "missing"
 
 
 def encode(value: Value) -> dict[str, Any]:
     """A value as statement parameters."""
-    fields = value.__dict__
-    return {**fields, **{name: dumps(fields[name]) for name in value._json_fields}}
+    kind, fields = type(value), value.__dict__
+    if kind not in _JSON_COLUMNS:
+        _JSON_COLUMNS[kind] = [name for name, hint in kind._hints.items() if hint.startswith(("dict", "tuple"))]
+    return {**fields, **{name: dumps(fields[name]) for name in _JSON_COLUMNS[kind]}}
 
 
 def plain(value: Value) -> dict[str, Any]:
@@ -104,21 +108,7 @@ def session(row: Row) -> Session:
     owner = None
     if boot_id is not None:
         owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
-    started_at, seen_at, ended_at, end_reason, key, parent = times
-    return Session(
-        id=id,
-        agent=agent,
-        kind=kind,
-        host=host,
-        owner=owner,
-        meta=loads(meta),
-        started_at=started_at,
-        seen_at=seen_at,
-        ended_at=ended_at,
-        end_reason=end_reason,
-        key=key,
-        parent=parent,
-    )
+    return Session.of(dict(zip(Session._fields, (id, agent, kind, host, owner, loads(meta), *times), strict=True)))
 
 
 def encode_session(value: Session) -> dict[str, Any]:

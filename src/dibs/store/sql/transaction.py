@@ -365,10 +365,10 @@ class Transaction(ABC):
         """Write one step: the item, its claim, its run, its tickets and its event."""
         kind = step.event.kind
         if kind == "added":
-            self.run("insert_item", rows.encode(step.item))
+            self.put_item("insert_item", step.item)
             self._put_dependencies(step.item, "put_dependency")
         elif kind == "edited":
-            self.run_one("rewrite_item", rows.encode(step.item))
+            self.put_item("rewrite_item", step.item)
             if "depends_on" in step.event.data:
                 self.run("drop_dependencies", {"item": step.item.id})
                 self._put_dependencies(step.item, "put_dependency_if_there")
@@ -393,6 +393,10 @@ class Transaction(ABC):
         self.run("insert_event", rows.encode(step.event))
         self.changed = True
         self.freed = self.freed or kind in FREED
+
+    def put_item(self, statement: str, item: Item) -> None:
+        """Write all columns of an item."""
+        self.run_one(statement, rows.encode(item))
 
     def _put_dependencies(self, item: Item, statement: str) -> None:
         for needs in item.depends_on:

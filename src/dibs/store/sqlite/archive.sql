@@ -13,7 +13,7 @@ SELECT name, bucket, bucket_at FROM agents ORDER BY name
 SELECT @session FROM sessions ORDER BY started_at, id
 
 -- name: items
-SELECT @item FROM items ORDER BY seq
+SELECT @whole_item FROM items ORDER BY seq
 
 -- name: claims
 SELECT @claim FROM claims ORDER BY item
@@ -48,7 +48,7 @@ SELECT subject, id FROM items WHERE subject IN
 ORDER BY subject, created_at, id
 
 -- name: items_with_history
-SELECT @item FROM items ORDER BY id
+SELECT @whole_item FROM items ORDER BY id
 
 -- name: open_tickets_by_item
 SELECT @ticket FROM tickets WHERE closed_at IS NULL ORDER BY item, id

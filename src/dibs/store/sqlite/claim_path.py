@@ -86,9 +86,10 @@ def next_(
 
     claimant = t.claimant(session, agent)
     ttl = claiming.ttl(claimant.session.kind, ttl_seconds, t.settings)
-    _end_all_as_done(t, done or {}, session)
+    if done:
+        _end_all_as_done(t, done, session)
+        claimant = claimant.replace(load=t.load(claimant.session, claimant.agent))
     recorded = record_overdue(t, OVERDUE_MAX)
-    claimant = claimant.replace(load=t.load(claimant.session, claimant.agent))
     full = limits.refusal(t.now, claimant.agent, claimant.load)
     if full is not None:
         t.refuse(full)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: "dibs" in ASCII, so that `file` and other programs recognize the database.
 APPLICATION_ID = 0x64696273
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 #: Small, because a process that finds a WAL without its index (the -shm file) has to read the whole WAL.
 CHECKPOINT_PAGES = 250
 #: The size of a WAL of that many pages, each with its frame header.

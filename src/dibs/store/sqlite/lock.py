@@ -25,12 +25,22 @@ from dibs.store.sqlite.side_files import LOCK, open_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    Part = tuple[int, int]
+    Part = tuple[bytes, bytes]
 
 #: Linux has OFD locks. Elsewhere `flock`, which also belongs to the open file description.
 _HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
-#: Bytes of the file, as (first, number): the lock itself, the turn, and both. `flock` has only one lock: see `_try`.
-LOCK_ITSELF, TURN, BOTH = (0, 1), (1, 1), (0, 2)
+
+
+def _requests(first: int, number: int) -> Part:
+    """The requests that lock and unlock these bytes of the file."""
+    lock, unlock = (
+        struct.pack("hhqqi4x", kind, os.SEEK_SET, first, number, 0) for kind in (fcntl.F_WRLCK, fcntl.F_UNLCK)
+    )
+    return lock, unlock
+
+
+#: `flock` has only one lock, which is the lock itself.
+LOCK_ITSELF, TURN, BOTH = _requests(0, 1), _requests(1, 1), _requests(0, 2)
 #: How long to wait for the turn, which a stopped process may have. Then the kernel's queue for the lock itself decides.
 TURN_SECONDS_MAX = 1.0
 #: How long and how often who has the turn tries to lock before it waits in a thread, which takes longer to wake up.
@@ -197,7 +207,7 @@ def _poll(descriptor: int, end: float) -> bool:
 def _try(descriptor: int, part: Part) -> bool:
     try:
         if _HAS_OFD:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK, part))
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, part[0])
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -209,17 +219,13 @@ def _try(descriptor: int, part: Part) -> bool:
 
 def _block(descriptor: int, part: Part) -> None:
     if _HAS_OFD:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _request(fcntl.F_WRLCK, part))
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, part[0])
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _unlock(descriptor: int, part: Part) -> None:
     if _HAS_OFD:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK, part))
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, part[1])
     elif part != TURN:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def _request(kind: int, part: Part) -> bytes:
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, *part, 0)

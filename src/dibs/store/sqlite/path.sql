@@ -2,12 +2,12 @@
 -- transaction; each WHERE has the token nevertheless, and the row count is checked.
 
 -- name: item_by_id
-SELECT @item
+SELECT @whole_item
 FROM items WHERE id = :id
 
 -- An item with all that a decision about it needs: see `State` in rules/decision.py.
 -- name: state
-SELECT items.@item, claims.@claim, runs.@run,
+SELECT @whole_item, claims.@claim, runs.@run,
        EXISTS (SELECT 1 FROM tickets INDEXED BY tickets_queue WHERE tickets.item = items.id AND closed_at IS NULL)
 FROM items
 LEFT JOIN claims ON claims.item = items.id
@@ -16,7 +16,7 @@ WHERE items.id = :id
 
 -- A ready item, which has no claim, with its latest run.
 -- name: ready_item
-SELECT items.@item, runs.@run
+SELECT @whole_item, runs.@run
 FROM items LEFT JOIN runs ON runs.seq = (SELECT seq FROM runs AS r WHERE r.item = items.id ORDER BY token DESC LIMIT 1)
 WHERE items.seq = :seq
 
@@ -184,6 +184,12 @@ ON CONFLICT (words) DO UPDATE SET number = excluded.number
 
 -- name: insert_item
 INSERT INTO items (@item) VALUES (:@item)
+
+-- name: put_long_texts
+INSERT OR REPLACE INTO long_texts (item, body, payload) VALUES (:id, :body, :payload)
+
+-- name: drop_long_texts
+DELETE FROM long_texts WHERE item = :id
 
 -- name: move_item
 UPDATE items SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = :strikes,

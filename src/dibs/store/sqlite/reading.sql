@@ -12,7 +12,7 @@ UNION SELECT item FROM tickets INDEXED BY tickets_session
 WHERE closed_at IS NULL AND session IN (SELECT value FROM json_each(:sessions))
 
 -- name: items_by_id
-SELECT @item FROM items WHERE id IN (SELECT value FROM json_each(:items))
+SELECT @whole_item FROM items WHERE id IN (SELECT value FROM json_each(:items))
 
 -- name: claims_of_items
 SELECT @claim FROM claims WHERE item IN (SELECT value FROM json_each(:items))
@@ -52,7 +52,7 @@ ORDER BY priority DESC, seq
 SELECT id FROM items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
 
 -- name: list_items
-SELECT @item
+SELECT @whole_item
 FROM items
 WHERE status IN (SELECT value FROM json_each(:statuses))
   AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
@@ -103,7 +103,7 @@ WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
 -- name: items_in_progress
-SELECT @item
+SELECT @whole_item
 FROM items LEFT JOIN (SELECT item AS held, agent AS holder, claimed_at AS since_at FROM claims) ON held = id
 WHERE status = 'in_progress'
 ORDER BY held IS NULL, holder, since_at, seq

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from dibs.model import Agent, Grant, Item, Session
     from dibs.rules.claiming import Claimant
 
+#: The body and the payload of an item go into a table of their own if they have more characters: SQLite writes all of a
+#: row again when its length changes, as it does with every status.
+LONG_TEXTS_MIN = 2000
 STATEMENTS = Statements(os.path.dirname(__file__))
 
 
@@ -85,6 +88,15 @@ class SqliteTransaction(Transaction):
         hit = self._cursor.connection.changes()
         if hit != 1:
             raise AssertionError(f"{statement} changed {hit} rows instead of one")
+
+    def put_item(self, statement: str, item: Item) -> None:
+        columns = rows.encode(item)
+        if len(columns["body"]) + len(columns["payload"]) > LONG_TEXTS_MIN:
+            self.run("put_long_texts", columns)
+            columns.update(body="", payload="")
+        elif statement == "rewrite_item":
+            self.run("drop_long_texts", columns)
+        self.run_one(statement, columns)
 
     def lock_items(self, items: Iterable[str]) -> None:
         pass

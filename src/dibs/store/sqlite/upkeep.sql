@@ -124,6 +124,7 @@ WHERE items.id IN (SELECT value FROM json_each(:items))
 UPDATE meta SET value = max(value, :value) WHERE name = :name
 
 -- name: prune_items
+DELETE FROM long_texts WHERE item IN (SELECT value FROM json_each(:items));
 DELETE FROM items WHERE id IN (SELECT value FROM json_each(:items))
 
 -- name: prune_events

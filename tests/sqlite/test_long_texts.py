@@ -1,0 +1,93 @@
+"""Long bodies and payloads have a table of their own, so that a change of status does not write them again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from dibs.board import Board
+from dibs.config import DEFAULTS
+from dibs.store.sqlite import database
+from dibs.store.sqlite.store import SqliteStore
+from dibs.store.sqlite.transaction import LONG_TEXTS_MIN
+
+LONG = {"log": "line\n" * 20_000}
+#: Pages that `next` and `done` write for an item without a payload, and some more for pages that split.
+PAGES_MAX = 40
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    with Board(SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=True)) as board:
+        yield board
+
+
+def stored(board: Board) -> list[tuple[str, int, int]]:
+    """Each item with the lengths of its payload in its own row and in the other table."""
+    rows = apsw.Connection(board.store.path).execute(  # type: ignore[attr-defined]
+        "SELECT id, length(items.payload), coalesce(length(long_texts.payload), 0)"
+        " FROM items LEFT JOIN long_texts ON item = id ORDER BY id"
+    )
+    return list(rows)
+
+
+def test_a_claim_and_its_end_do_not_write_a_long_payload_again(board: Board, tmp_path: Path) -> None:
+    board.add("x", id="x", payload=LONG)
+    me = board.start_session("me").id
+    apsw.Connection(str(tmp_path / "board.db")).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    (grant,) = board.next(session=me)
+    assert grant.item.payload == LONG
+    assert board.done("x", session=me).item.payload == LONG
+    assert os.stat(tmp_path / "board.db-wal").st_size < PAGES_MAX * (4096 + 24)
+
+
+def test_a_payload_moves_when_an_edit_makes_it_long_or_short(board: Board) -> None:
+    board.add("x", id="x", body="a body")
+    short = stored(board)
+    board.edit("x", payload=LONG)
+    assert stored(board)[0][1] == 0
+    assert (board.get("x").item.payload, board.get("x").item.body) == (LONG, "a body")
+    assert board.list()[0].payload == LONG
+    board.edit("x", body="b" * LONG_TEXTS_MIN, payload={})
+    assert (board.get("x").item.payload, board.get("x").item.body) == ({}, "b" * LONG_TEXTS_MIN)
+    board.edit("x", body="")
+    assert stored(board) == short
+    assert (board.get("x").item.payload, board.get("x").item.body) == ({}, "")
+
+
+def test_a_long_payload_is_exported_imported_and_pruned(board: Board, tmp_path: Path) -> None:
+    board.add("x", id="x", payload=LONG)
+    records = list(board.store.export())
+    with Board(SqliteStore(str(tmp_path / "copy.db"), DEFAULTS, create=True)) as copy:
+        copy.store.load(records)
+        assert copy.get("x").item.payload == LONG
+        assert list(copy.store.export()) == records
+        assert stored(copy) == stored(board)
+        copy.cancel("x")
+        assert copy.store.prune(older_than_seconds=0, limit=10).items == 1
+        database_of_copy = apsw.Connection(str(tmp_path / "copy.db"))
+        assert database_of_copy.execute("SELECT count(*) FROM long_texts").fetchall() == [(0,)]
+
+
+def test_the_migration_moves_long_texts(tmp_path: Path) -> None:
+    path = str(tmp_path / "board.db")
+    old = apsw.Connection(path)
+    for number in range(1, 11):
+        old.execute(database.migration(number)).fetchall()
+    old.execute(f"PRAGMA application_id = {database.APPLICATION_ID}; PRAGMA user_version = 10").fetchall()
+    old.close()
+    with apsw.Connection(path) as old:
+        for id, payload in (("long", '{"log": "' + "x" * LONG_TEXTS_MIN + '"}'), ("short", '{"a": 1}')):
+            old.execute(
+                "INSERT INTO items VALUES (NULL, ?, 'default', 'task', 'task', NULL, 'Old', '', ?, '[]', 5, '[]', '[]',"
+                " NULL, 28800.0, 0, 0, 0, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, NULL, NULL, NULL, 0)",
+                (id, payload),
+            )
+    with Board(SqliteStore(path, DEFAULTS)) as board:
+        assert board.get("long").item.payload == {"log": "x" * LONG_TEXTS_MIN}
+        assert board.get("short").item.payload == {"a": 1}
+        assert [(id, own > 0) for id, own, _ in stored(board)] == [("long", False), ("short", True)]
