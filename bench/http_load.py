@@ -160,7 +160,7 @@ def closed_loop(url: str, clients: int, seconds: float, next_request: Callable[[
 
 class Due(NamedTuple):
     """A request for a given instant; `name` is what its time is counted under. `then` makes another request of the
-    answer."""
+    answer. Requests with the same `number` share a connection, if each agent has its own."""
 
     at: float
     number: int
@@ -169,47 +169,115 @@ class Due(NamedTuple):
     then: Callable[[bytes], Due | None] | None = None
 
 
-def open_loop(url: str, schedule: list[Due]) -> dict[str, Outcome]:
-    """The outcome of the requests of each name. The time of an answer counts from when its request was due."""
-    poller = select.epoll()
-    idle: list[Client] = []
-    busy: dict[int, tuple[Client, Due]] = {}
-    taken: dict[str, list[float]] = {}
-    refused: dict[str, int] = {}
+def open_loop(
+    url: str, schedule: list[Due], *, own_connections: bool = False, each_second: Callable[[], object] | None = None
+) -> dict[str, Outcome]:
+    """The outcome of the requests of each name. The time of an answer counts from when its request was due.
+
+    With `own_connections`, who has no connection opens one, and keeps it until the server closes it; else requests take
+    any connection that is idle.
+    """
+    loop = _OpenLoop(url, own_connections)
     heapq.heapify(schedule)
-    began = time.perf_counter()
-    while schedule or busy:
-        left = schedule[0].at - (time.perf_counter() - began) if schedule else PATIENCE_SECONDS
-        if left <= 0:
-            due = heapq.heappop(schedule)
-            client = idle.pop() if idle else Client(url)
-            if client.socket.fileno() not in busy:
-                with contextlib.suppress(FileExistsError):
-                    poller.register(client.socket, select.EPOLLIN)
-            busy[client.socket.fileno()] = client, due
-            client.send(due.data)
+    seconds = 0
+    while schedule or loop.busy:
+        now = loop.now()
+        if each_second is not None and now > seconds:
+            seconds = int(now) + 1
+            each_second()
+        if schedule and schedule[0].at <= now:
+            loop.send(heapq.heappop(schedule))
             continue
-        for descriptor, _ in poller.poll(left):
-            if descriptor not in busy:
+        for following in loop.receive(schedule[0].at - now if schedule else PATIENCE_SECONDS):
+            heapq.heappush(schedule, following)
+    return loop.close()
+
+
+class _OpenLoop:
+    def __init__(self, url: str, own_connections: bool) -> None:
+        self.busy: dict[int, tuple[Client, Due]] = {}
+        self._url, self._own = url, own_connections
+        self._poller = select.epoll()
+        self._idle: dict[int, list[Client]] = {}
+        #: By the descriptor of a connection that is idle: whose it is.
+        self._owners: dict[int, int] = {}
+        self._taken: dict[str, list[float]] = {}
+        self._refused: dict[str, int] = {}
+        self._began = time.perf_counter()
+
+    def now(self) -> float:
+        return time.perf_counter() - self._began
+
+    def send(self, due: Due) -> None:
+        idle = self._idle.get(self._owner(due))
+        if idle:
+            client = idle.pop()
+            del self._owners[client.socket.fileno()]
+        else:
+            client = self._connected()
+        self._send(client, due)
+
+    def receive(self, seconds: float) -> list[Due]:
+        """Wait for answers; what is due because of them."""
+        following = []
+        for descriptor, _ in self._poller.poll(max(0.0, seconds)):
+            if descriptor not in self.busy:
                 # The server closes connections that were idle for a while.
-                gone = next(client for client in idle if client.socket.fileno() == descriptor)
-                idle.remove(gone)
-                poller.unregister(descriptor)
-                gone.socket.close()
+                self._drop_idle(descriptor)
                 continue
-            client, due = busy[descriptor]
-            answer = client.receive()
-            if answer is None:
+            client, due = self.busy[descriptor]
+            try:
+                answer = client.receive()
+            except (ConnectionError, AssertionError):
+                # It was closed while the request was under way, and the server did not see the request.
+                self._forget(client)
+                self._send(self._connected(), due)
                 continue
-            now = time.perf_counter() - began
-            taken.setdefault(due.name, []).append(now - due.at)
-            refused[due.name] = refused.get(due.name, 0) + (not answer.startswith(b"HTTP/1.1 200"))
-            del busy[descriptor]
-            idle.append(client)
-            following = None if due.then is None else due.then(answer)
-            if following is not None:
-                heapq.heappush(schedule, following)
-    for client in idle:
+            if answer is not None:
+                more = self._answered(client, due, answer)
+                following += [] if more is None else [more]
+        return following
+
+    def close(self) -> dict[str, Outcome]:
+        for clients in self._idle.values():
+            for client in clients:
+                client.socket.close()
+        self._poller.close()
+        spent = self.now()
+        return {name: Outcome(found, len(found) / spent, self._refused[name]) for name, found in self._taken.items()}
+
+    def _owner(self, due: Due) -> int:
+        return due.number if self._own else 0
+
+    def _connected(self) -> Client:
+        client = Client(self._url)
+        self._poller.register(client.socket, select.EPOLLIN)
+        return client
+
+    def _send(self, client: Client, due: Due) -> None:
+        self.busy[client.socket.fileno()] = client, due
+        try:
+            client.send(due.data)
+        except ConnectionError:
+            self._forget(client)
+            self._send(self._connected(), due)
+
+    def _forget(self, client: Client) -> None:
+        del self.busy[client.socket.fileno()]
+        self._poller.unregister(client.socket)
         client.socket.close()
-    spent = time.perf_counter() - began
-    return {name: Outcome(found, len(found) / spent, refused[name]) for name, found in taken.items()}
+
+    def _drop_idle(self, descriptor: int) -> None:
+        clients = self._idle[self._owners.pop(descriptor)]
+        gone = next(client for client in clients if client.socket.fileno() == descriptor)
+        clients.remove(gone)
+        self._poller.unregister(descriptor)
+        gone.socket.close()
+
+    def _answered(self, client: Client, due: Due, answer: bytes) -> Due | None:
+        self._taken.setdefault(due.name, []).append(self.now() - due.at)
+        self._refused[due.name] = self._refused.get(due.name, 0) + (not answer.startswith(b"HTTP/1.1 200"))
+        del self.busy[client.socket.fileno()]
+        self._idle.setdefault(self._owner(due), []).append(client)
+        self._owners[client.socket.fileno()] = self._owner(due)
+        return None if due.then is None else due.then(answer)

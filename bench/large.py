@@ -3,7 +3,8 @@
     python -m bench large --stores SQLite --sizes 1000,100000
 
 `rows alone` is the limit: the same rows, read through a bare connection and thrown away. Times are medians in
-milliseconds; doctor runs once on each board, as a command of its own, whose peak memory is told.
+milliseconds; doctor runs once on each board, as a command of its own, whose peak memory is told. `CPU` is the time that
+the reader itself computed, which other programs on the machine hardly change.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import psycopg
@@ -31,14 +32,21 @@ CLAIMS, CLAIMS_OF_SESSION = 10_000, 10
 DOCTOR_FROM = 100_000
 #: `dibs doctor`, and then the most memory that the process had: Linux counts the parent's in `ru_maxrss`.
 DOCTOR = """
-import sys
+import time
 from dibs.cli.main import main
 code = main(["doctor"])
 with open("/proc/self/status") as file:
-    print("peak kB", *(line.split()[1] for line in file if line.startswith("VmHWM:")), code)
+    print("peak kB", *(line.split()[1] for line in file if line.startswith("VmHWM:")), time.process_time(), code)
 """
 #: The tables that a read is about, in the order in which it reads them.
 TABLES = {"stats": (), "who": ("claims", "sessions"), "doctor": ("items", "runs", "events")}
+
+
+class Took(NamedTuple):
+    """In milliseconds."""
+
+    wall: float
+    cpu: float
 
 
 def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]]:
@@ -54,7 +62,7 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
         for size in sizes:
             url = boards.with_ended(store, size)
             with dibs.connect(url) as board:
-                rows.append(_row(store, "stats", f"{size:,} ended", _median(board.stats), None, None))
+                rows.append(_row(store, "stats", f"{size:,} ended", _median(board.stats)))
             if size >= DOCTOR_FROM:
                 rows.append(_doctor(store, url, f"{size:,} ended"))
         rows.append(_who(store, boards.with_ended(store, sizes[-1])))
@@ -62,20 +70,21 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
 
 
 def _row(
-    store: str, read: str, board: str, took: float, alone: float | None, megabytes: float | None
+    store: str, read: str, board: str, took: Took, alone: float | None = None, megabytes: float | None = None
 ) -> dict[str, object]:
     named = {"store": store, "read": read, "board": board}
-    return {**named, "ms": took, "rows alone, ms": alone, "MB": megabytes}
+    return {**named, "ms": took.wall, "CPU, ms": took.cpu, "rows alone, ms": alone, "MB": megabytes}
 
 
 def _doctor(store: str, url: str, board: str) -> dict[str, object]:
     place = {**os.environ, config.ENV_STORE: url}
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", DOCTOR], env=place, capture_output=True, text=True, check=True)
-    took = (time.perf_counter() - start) * 1000
-    peak, code = done.stdout.rpartition("peak kB ")[2].split()
+    wall = (time.perf_counter() - start) * 1000
+    peak, cpu, code = done.stdout.rpartition("peak kB ")[2].split()
     assert code == "0", done.stdout[:1000]
-    return _row(store, "doctor", board, took, _timed(lambda: _read_alone(url, TABLES["doctor"])), int(peak) / 1024)
+    alone = _timed(lambda: _read_alone(url, TABLES["doctor"])).wall
+    return _row(store, "doctor", board, Took(wall, float(cpu) * 1000), alone, int(peak) / 1024)
 
 
 def _who(store: str, url: str) -> dict[str, object]:
@@ -86,7 +95,7 @@ def _who(store: str, url: str) -> dict[str, object]:
             for _ in range(1000 // CLAIMS_OF_SESSION):
                 board.next(session=board.start_session("coder").id, n=CLAIMS_OF_SESSION, ttl_seconds=7200)
         took = _median(board.who)
-    return _row(store, "who", f"{CLAIMS:,} live claims", took, _median(lambda: _read_alone(url, TABLES["who"])), None)
+    return _row(store, "who", f"{CLAIMS:,} live claims", took, _median(lambda: _read_alone(url, TABLES["who"])).wall)
 
 
 def _read_alone(url: str, tables: Sequence[str]) -> None:
@@ -107,12 +116,13 @@ def _count(rows: Any) -> int:
     return sum(1 for _ in rows)
 
 
-def _median(read: Callable[[], object]) -> float:
+def _median(read: Callable[[], object]) -> Took:
     read()
-    return statistics.median(_timed(read) for _ in range(ROUNDS))
+    took = [_timed(read) for _ in range(ROUNDS)]
+    return Took(statistics.median(one.wall for one in took), statistics.median(one.cpu for one in took))
 
 
-def _timed(read: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _timed(read: Callable[[], object]) -> Took:
+    start, computed = time.perf_counter(), time.process_time()
     read()
-    return (time.perf_counter() - start) * 1000
+    return Took((time.perf_counter() - start) * 1000, (time.process_time() - computed) * 1000)
