@@ -308,7 +308,7 @@ PLAIN: dict[str, Callable[[World, str], World]] = {
 
 
 #: What only the item without a queue goes through: both at once would make a million states of tens of thousands.
-APPROVALS = frozenset({"park", "unpark", "submit", "approve", "send_back", "turn_down", "reject", "progress"})
+APPROVALS = frozenset({"park", "unpark", "submit", "approve", "send_back", "turn_down", "reject", "progress", "reopen"})
 
 
 def take(world: World, item: str, steps: tuple[Step, ...]) -> World:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tests.kit.broken import (
     calling_out,
+    choosing,
     giving,
     guarding,
     keeping,
@@ -16,6 +17,7 @@ from tests.kit.broken import (
     overlooking,
     passing,
     queueing,
+    reopening,
     resting,
     telling,
     viewing,
@@ -27,6 +29,7 @@ __all__ = [
     "BROKEN",
     "Mistake",
     "calling_out",
+    "choosing",
     "giving",
     "guarding",
     "keeping",
@@ -35,6 +38,7 @@ __all__ = [
     "overlooking",
     "passing",
     "queueing",
+    "reopening",
     "resting",
     "telling",
     "viewing",

@@ -12,6 +12,8 @@ from dibs.testing.invariants import assert_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dibs.board import Board
 
 ROUNDS, ROUNDS_SOAK = 8, 200
@@ -28,7 +30,7 @@ class TestReopening:
     def test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token(self, harness: Harness) -> None:
         board = harness.board()
         me, other = session(board), session(board, "other")
-        ends = {
+        ends: dict[str, Callable[[], object]] = {
             "done": lambda: board.done("done", session=me, note="so"),
             "cancelled": lambda: board.cancel("cancelled"),
             "rejected": lambda: board.reject("rejected", session=me, reason="no"),
@@ -255,5 +257,7 @@ class TestReopening:
             statuses = tuple(board.get(one).item.status for one in (first, second))
             assert statuses == (("ready", "blocked") if codes[0] is None else ("done", "in_progress"))
             reopened += codes[0] is None
-        print(f"{rounds} rounds: {reopened} times the item was reopened, {rounds - reopened} times its dependent claimed")
+        print(
+            f"{rounds} rounds: {reopened} times the item was reopened, {rounds - reopened} times its dependent claimed"
+        )
         assert_sound(board)

@@ -1,0 +1,64 @@
+"""Stores that reopen items wrongly."""
+
+from __future__ import annotations
+
+from dibs.errors import ItemNotClaimable
+from tests.kit.broken.mistake import Mistake, caught_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dibs.model import Item
+
+
+@caught_by("reopening", "test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token")
+class ForgetsTheRuns(Mistake):
+    def reopen(self, item: str, **asked: Any) -> Item:
+        self.raw("DELETE FROM runs WHERE item = :item", item=item)
+        return self.inner.reopen(item, **asked)
+
+
+@caught_by("reopening", "test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token")
+class BeginsItsTokensAgain(Mistake):
+    def reopen(self, item: str, **asked: Any) -> Item:
+        self.raw("UPDATE items SET token = 0 WHERE id = :item", item=item)
+        self.raw("DELETE FROM runs WHERE item = :item", item=item)
+        return self.inner.reopen(item, **asked)
+
+
+@caught_by("reopening", "test_dependents_that_nobody_holds_wait_again")
+class LeavesDependentsReady(Mistake):
+    def reopen(self, item: str, **asked: Any) -> Item:
+        self.raw("DELETE FROM dependencies WHERE needs = :item", item=item)
+        return self.inner.reopen(item, **asked)
+
+
+@caught_by("reopening", "test_it_is_refused_while_a_dependent_is_held_or_has_ended")
+class ReopensUnderAHolder(Mistake):
+    def reopen(self, item: str, **asked: Any) -> Item:
+        try:
+            return self.inner.reopen(item, **asked)
+        except ItemNotClaimable as refusal:
+            if "dependent" not in refusal.facts:
+                raise
+            self.raw("DELETE FROM dependencies WHERE needs = :item", item=item)
+            return self.inner.reopen(item, **asked)
+
+
+@caught_by("reopening", "test_an_approval_is_for_the_work_that_ended")
+class KeepsTheApproval(Mistake):
+    def reopen(self, item: str, **asked: Any) -> Item:
+        was = self.inner.get(item).item
+        after = self.inner.reopen(item, **asked)
+        if was.approved and after.status == "pending_approval":
+            return self.inner.approve(item, actor="nobody")
+        return after
+
+
+@caught_by("reopening", "test_figures_know_of_it")
+class CountsItAsDone(Mistake):
+    def reopen(self, item: str, **asked: Any) -> Item:
+        after = self.inner.reopen(item, **asked)
+        self.raw("UPDATE figures SET count = count + 1 WHERE kind = 'ended' AND name = 'done'")
+        return after
