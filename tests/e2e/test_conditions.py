@@ -226,7 +226,8 @@ def test_list_hints_at_what_items_wait_for(dibs: Dibs) -> None:
     assert re.search(r"scheduled .* in (2h|1h 59m)", lines["c"])
     assert re.search(r"pending_approval .* approval ", lines["d"])
     narrow = dibs.terminal("dibs list --no-color", columns=50).splitlines()
-    assert "waits for" not in narrow[0]
+    assert "changed" not in narrow[0]
+    assert "waits for" in narrow[0]
     assert dibs.json("list", "--status", "blocked", "--status", "scheduled")["items"][0]["id"] == "b"
 
 

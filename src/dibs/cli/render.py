@@ -217,7 +217,7 @@ def table(
         cells.insert(0, list(header))
         painted.insert(0, ["dim"] * len(header))
     widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
-    if columns is not None:
+    if columns is not None and widths:
         for i in keep:
             # A longer cell sticks out of its column: the others keep their room.
             widths[i] = min(widths[i], kept_columns(columns))

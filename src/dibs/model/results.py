@@ -216,7 +216,8 @@ class Synced(Value):
 
 
 class Stats(Value):
-    """The board in figures; rates and means cover everything that was not pruned."""
+    """The board in figures; rates and means cover everything that was not pruned. `cost` sums, by name, the numbers in
+    the costs of the latest 10,000 runs."""
 
     items: dict[str, int]
     ready: list[dict[str, Any]]
@@ -230,6 +231,7 @@ class Stats(Value):
     failure_rate: float | None
     time_to_claim_seconds: float | None
     claim_duration_seconds: float | None
+    cost: dict[str, float] = {}
 
 
 class Pulse(Value):

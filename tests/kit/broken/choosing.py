@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from dibs.model import Added, Edited, Grant, Item, NewItem, Prune
+    from dibs.model import Added, Edited, Grant, Item, NewItem, Prune, Stats
 
 
 @caught_by("changed_lists", "test_labels_are_added_and_removed")
@@ -74,3 +74,9 @@ class PrunesAChainFromItsBeginning(Mistake):
     def prune(self, **asked: Any) -> Prune:
         self.raw("DELETE FROM dependencies")
         return self.inner.prune(**asked)
+
+
+@caught_by("timeline", "test_a_series_sums_what_runs_have_cost")
+class StatsOfOneAgentCostAsMuchAsAll(Mistake):
+    def stats(self, *, agent: str | None = None) -> Stats:
+        return self.inner.stats(agent=agent).replace(cost=self.inner.stats().cost)

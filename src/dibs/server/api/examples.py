@@ -140,6 +140,7 @@ STATS = model.Stats(
     failure_rate=0.0,
     time_to_claim_seconds=60.0,
     claim_duration_seconds=120.0,
+    cost={"usd": 1.25, "tokens": 48200},
 )
 _SCORE, _REASONS = health.score(_NOW, SESSION, [CLAIM], [], DEFAULTS)
 _BRIEF = dashboard.Brief(

@@ -373,6 +373,19 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND
   AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
 
+-- name: costs_of_latest_runs
+WITH numbers AS (
+    SELECT entry.key COLLATE "C" AS name,
+           CASE WHEN length(entry.value::text) <= 40
+                 AND (strpos(lower(entry.value::text), 'e') = 0 OR entry.value::text !~ '[eE][+-]?[0-9]{3}')
+                THEN entry.value::text::double precision END AS amount
+    FROM (SELECT cost FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent ORDER BY seq DESC LIMIT :most) AS r,
+         LATERAL json_each(r.cost) AS entry
+    WHERE r.cost::text <> '{}' AND json_typeof(entry.value) = 'number' AND length(entry.key) <= :name_length
+)
+SELECT name, sum(amount) FROM numbers WHERE abs(amount) <= :amount_max
+GROUP BY name ORDER BY count(*) DESC, name LIMIT :names
+
 -- Of the names that a cost has, those that the most runs have. A client in another language may have written a number
 -- that no type of PostgreSQL holds, so the length of a number is looked at before it is cast.
 -- name: costs_in_series

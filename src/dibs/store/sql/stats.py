@@ -6,7 +6,7 @@ from collections import Counter
 
 from dibs.model import READY, STATUSES, Claim, Pulse, Stats
 from dibs.rules import fencing
-from dibs.store.sql import figures, projection, rows
+from dibs.store.sql import figures, projection, rows, timeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: The most groups of ready items, and live claims, that one pulse reads.
 READY_GROUPS_MAX = 1_000
 CLAIMS_MAX = 100_000
+#: Of how many runs `stats` sums the costs.
+COSTS_MAX = 10_000
 #: From bad to good. A session has the health of its least healthy claim.
 HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 
@@ -54,6 +56,7 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
         failure_rate=outcomes["failed"] / ended if ended else None,
         time_to_claim_seconds=_mean_seconds(*figures.first_claims(t, agent)),
         claim_duration_seconds=_mean_seconds(claims - outcomes["running"], duration),
+        cost=timeline.costs_of_latest_runs(t, agent, COSTS_MAX),
     )
 
 

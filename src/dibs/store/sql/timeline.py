@@ -31,7 +31,7 @@ EVENTS_SEARCHED = 200_000
 #: How many times one series has for its percentiles.
 TIMES_MAX = 50_000
 #: A cost is what its caller says: how many names one series shows, how long they are, and how large their numbers.
-COST_NAMES_MAX, COST_NAME_LENGTH_MAX, AMOUNT_MAX = 10, 64, 10**15
+COST_LIMITS = {"names": 10, "name_length": 64, "amount_max": 10**15}
 #: Sums of a cost are rounded to so many digits, so that every store answers the same.
 COST_DIGITS = 6
 DEFAULT_POINTS, POINTS_MAX = 100, 500
@@ -161,13 +161,22 @@ def _percentiles(found: Iterable[tuple[int, int]]) -> dict[str, dict[int, float]
     return percentiles
 
 
+def costs_of_latest_runs(t: Transaction, agent: str | None, most: int) -> dict[str, float]:
+    """What the latest runs, up to `most`, have cost, by name."""
+    found = t.all("costs_of_latest_runs", agent=agent, most=most, **COST_LIMITS)
+    return {name: _rounded(amount) for name, amount in sorted(found)}
+
+
 def _costs(t: Transaction, until: dict[str, Any]) -> dict[str, dict[int, float]]:
     """What the runs that ended in each point have cost, by name."""
-    limits = {"names": COST_NAMES_MAX, "name_length": COST_NAME_LENGTH_MAX, "amount_max": AMOUNT_MAX}
     costs: dict[str, dict[int, float]] = {}
-    for point, name, amount in sorted(t.all("costs_in_series", **until, **limits), key=lambda row: row[1]):
-        costs.setdefault(name, {})[point] = int(amount) if amount == int(amount) else round(amount, COST_DIGITS)
+    for point, name, amount in sorted(t.all("costs_in_series", **until, **COST_LIMITS), key=lambda row: row[1]):
+        costs.setdefault(name, {})[point] = _rounded(amount)
     return costs
+
+
+def _rounded(amount: float) -> float:
+    return int(amount) if amount == int(amount) else round(amount, COST_DIGITS)
 
 
 def _first_since(t: Transaction, kind: str, instant: int) -> int:

@@ -354,6 +354,14 @@ WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND
   AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
 ORDER BY e.id DESC LIMIT :limit
 
+-- name: costs_of_latest_runs
+SELECT entry.key, total(entry.value)
+FROM (SELECT cost FROM runs WHERE :agent IS NULL OR agent = :agent ORDER BY seq DESC LIMIT :most) AS r
+     CROSS JOIN json_each(r.cost) AS entry
+WHERE r.cost <> '{}' AND entry.type IN ('integer', 'real') AND abs(CAST(entry.value AS REAL)) <= :amount_max
+  AND length(entry.key) <= :name_length
+GROUP BY entry.key ORDER BY count(*) DESC, entry.key LIMIT :names
+
 -- Of the names that a cost has, those that the most runs have.
 -- name: costs_in_series
 WITH entries AS MATERIALIZED (

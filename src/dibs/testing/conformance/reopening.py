@@ -12,6 +12,8 @@ from dibs.testing.invariants import assert_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dibs.board import Board
 
 ROUNDS, ROUNDS_SOAK = 8, 200
@@ -28,7 +30,7 @@ class TestReopening:
     def test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token(self, harness: Harness) -> None:
         board = harness.board()
         me, other = session(board), session(board, "other")
-        ends = {
+        ends: dict[str, Callable[[], object]] = {
             "done": lambda: board.done("done", session=me, note="so"),
             "cancelled": lambda: board.cancel("cancelled"),
             "rejected": lambda: board.reject("rejected", session=me, reason="no"),

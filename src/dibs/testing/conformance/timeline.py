@@ -167,6 +167,8 @@ class TestSeries:
         assert costs(project="api") == {"usd": [0, 2, 0]}
         assert costs(agent="ann") == {"usd": [0.1, 0.2, 0], "tokens": [1200, 300, 0]}
         assert board.series(from_=start - MINUTE, to=start, step=60).cost == {}
+        assert board.stats().cost == {"usd": 2.4, "tokens": 1500, "spent_at": -3}
+        assert board.stats(agent="ann").cost == {"usd": 0.3, "tokens": 1500}
         board.done("d", session=bob, cost={f"name-{n}": n for n in range(20)})
         many = costs()
         assert len(many) == 10
