@@ -45,18 +45,16 @@ FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", 
 
 def expand_macros(text: str) -> str:
     """Expand the macros for a database that needs no casts."""
-    for name, columns in COLUMNS.items():
-        text = _qualified(text, f".@{name}", columns)
-        text = text.replace(f":@{name}", ":" + ", :".join(columns)).replace(f"@{name}", ", ".join(columns))
-    return text
-
-
-def _qualified(text: str, macro: str, columns: tuple[str, ...]) -> str:
-    """Expand `table.@item`."""
-    done, *rest = text.split(macro)
-    for following in rest:
-        table = done.split()[-1]
-        done = done.removesuffix(table) + ", ".join(f"{table}.{column}" for column in columns) + following
+    done, *rest = text.split("@")
+    for part in rest:
+        name = part[: next((n for n, char in enumerate(part) if not (char.isalnum() or char == "_")), len(part))]
+        columns = COLUMNS.get(name)
+        if columns is None or done.endswith("@"):  # a part of `@@NAME`
+            done += "@" + part
+            continue
+        table = done.rsplit(maxsplit=1)[-1] if done.endswith(".") else ""
+        before = ":" if done.endswith(":") else table
+        done += f", {before}".join(columns) + part.removeprefix(name)
     return done
 
 
