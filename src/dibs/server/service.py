@@ -25,6 +25,7 @@ from dibs.value import Value
 from dibs.webhooks.deliverer import Deliverer
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: As many verbs at once as one group commit can hold. Waiting requests have threads of their own and block no verb.
 VERB_THREADS = 32
@@ -156,12 +157,12 @@ class Service:
         """Run a verb in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
 
-    async def run_hot(self, work: Callable[[Board], T]) -> T:
+    async def run_hot(self, work: Callable[[Board], T], then: Callable[[T], R]) -> R:
         """Run a verb that is called all the time and never takes long: it shares its commit with others, if the store
-        can do that."""
+        can do that. `then` is called with its answer after the commit, in a thread too."""
         if self._shared_calls is None:
-            return await self.run(lambda: work(self.board))
-        return await self._shared_calls.run(work)
+            return await self.run(lambda: then(work(self.board)))
+        return await self._shared_calls.run(work, then)
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read, which may take long, in a thread."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from dibs.board import Board
@@ -16,25 +17,31 @@ from dibs.config import Settings
 from dibs.store.contract import SharedCommits
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class SharedCalls:
     def __init__(self, commits: SharedCommits, settings: Settings) -> None:
         self._commits = commits
         self._board = Board(commits.store, settings, actor="dibs")
-        #: Calls that have ended, each with the function that gives its answer, and whether the loop was told of them.
-        self._ended: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
+        #: Calls that have ended, with what they answered or raised, and whether the loop was told of them.
+        self._ended: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
         self._told = False
 
-    async def run(self, work: Callable[[Board], T]) -> T:
+    async def run(self, work: Callable[[Board], T], then: Callable[[T], R]) -> R:
+        """Run `work` in a commit that others share, and after it `then`, which delays no commit of another process."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future: asyncio.Future[R] = loop.create_future()
 
-        def end(result: Callable[[], Any]) -> None:
-            self._ended.append((future, result))
+        def end(result: Callable[[], T]) -> None:
+            try:
+                self._ended.append((future, then(result()), None))
+            except Exception as error:
+                self._ended.append((future, None, error))
             if not self._told:
                 self._told = True
-                loop.call_soon_threadsafe(self._answer_all)
+                with suppress(RuntimeError):  # the loop is closed: the server has stopped
+                    loop.call_soon_threadsafe(self._answer_all)
 
         self._commits.call(lambda: work(self._board), end)
         return await future
@@ -43,10 +50,10 @@ class SharedCalls:
         # First of all: a call that ends from here on tells the loop again.
         self._told = False
         while self._ended:
-            future, result = self._ended.popleft()
+            future, answer, error = self._ended.popleft()
             if future.cancelled():
                 continue
-            try:
-                future.set_result(result())
-            except Exception as error:
+            if error is None:
+                future.set_result(answer)
+            else:
                 future.set_exception(error)

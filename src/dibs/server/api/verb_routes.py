@@ -85,27 +85,31 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
         request_id = request.headers.get(IDEMPOTENCY_KEY)
         body = None if model is None else await read_body(request, model)
 
-        def work(board: Board) -> Response:
-            arguments = {name: value for name, value in parameters.items() if value is not None}
-            if body is not None:
-                arguments |= body.model_dump(exclude_unset=True)
-            if wait is not None:
-                arguments["wait_seconds"] = wait
+        arguments = {name: value for name, value in parameters.items() if value is not None}
+        if body is not None:
+            arguments |= body.model_dump(exclude_unset=True)
+        if wait is not None:
+            arguments["wait_seconds"] = wait
+
+        def find(board: Board) -> Any:
             caller = service.caller(request, board)
             with traced(verb.name, arguments, request.headers):
                 found = call(service, board, caller, verb, arguments, request_id)
                 if wait:
                     release_if_revoked(service, request, found)
-                in_pages, newest = "bytes_max" in arguments, bool(arguments.get("newest"))
-                return answer(found, in_pages=in_pages, newest=newest, gzipped=accepts_gzip(request))
+                return found
+
+        def respond(found: Any) -> Response:
+            in_pages, newest = "bytes_max" in arguments, bool(arguments.get("newest"))
+            return answer(found, in_pages=in_pages, newest=newest, gzipped=accepts_gzip(request))
 
         if wait:
-            return await service.wait(request, work)
+            return await service.wait(request, lambda board: respond(find(board)))
         if verb.method == "GET":
-            return await service.read(lambda: work(service.board))
+            return await service.read(lambda: respond(find(service.board)))
         if verb.name in HOT:
-            return await service.run_hot(work)
-        return await service.run(lambda: work(service.board))
+            return await service.run_hot(find, respond)
+        return await service.run(lambda: respond(find(service.board)))
 
     endpoint.__name__ = verb.name
     return endpoint
