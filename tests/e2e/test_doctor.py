@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import apsw
 import pytest
 
 from dibs.board import connect
-from dibs.maintenance.doctor import Examination
+from dibs.maintenance.doctor import Examination, examine
 from tests.e2e.conftest import Dibs
 
 PAGE_BYTES = 4096
@@ -296,10 +297,10 @@ def test_what_was_pruned_and_added_again_blocks_nobody(dibs: Dibs) -> None:
 def test_two_claims_of_one_item_are_found(template: Dibs) -> None:
     """A store's own keys make that hard to seed, so it is told to doctor as an export."""
     with connect(str(template.folder / ".dibs" / "board.db")) as board:
-        records = list(board.export())
-    claim = next(value for kind, value in records if kind == "claim" and value["item"] == "lib")
+        records = list(board.store.histories())
+    claim = next(value for kind, value in records if kind == "claim" and value.item == "lib")
     at = records.index(("claim", claim))
-    forged = [*records[: at + 1], ("claim", {**claim, "session": "s1", "agent": "coder"}), *records[at + 1 :]]
+    forged = [*records[: at + 1], ("claim", claim.replace(session="s1", agent="coder")), *records[at + 1 :]]
     assert "lib has two claims: s2, s1" in [finding.what for finding in Examination(0).of(forged)]
 
 
@@ -328,3 +329,20 @@ def test_it_is_silent_on_a_board_in_full_use(dibs: Dibs, busy: Callable[[], None
     assert dibs.json("events", "--limit", "1")["events"][0]["id"] > before + 20
     busy()
     assert dibs.ok("doctor") == "✓ the board is sound\n"
+
+
+def test_ended_items_fill_no_memory(tmp_path: Path) -> None:
+    with connect(str(tmp_path / "board.db"), create=True) as board:
+        me = board.start_session("coder").id
+        peaks = []
+        for count in (200, 2000):
+            items = [{"title": "t", "id": f"{count}-{n}", "body": "text " * 200} for n in range(count)]
+            for start in range(0, count, 1000):
+                board.add_many(items[start : start + 1000])
+            while grants := board.next(session=me, n=100):
+                board.done_many({grant.item.id: grant.claim.token for grant in grants}, session=me)
+            tracemalloc.start()
+            assert list(examine(board)) == []
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0], peaks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import time
 from collections.abc import Iterator
 from http.cookiejar import Cookie, CookieJar
 from pathlib import Path
@@ -11,13 +12,15 @@ from urllib.parse import urlsplit
 from urllib.request import Request
 
 import pytest
+from starlette.requests import Request as ServerRequest
 
 from dibs import api_keys
 from dibs.board import connect
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.model import LOGIN
-from dibs.server.auth.callers import COOKIE, COOKIES_MAX, SECURE_COOKIE
+from dibs.server.auth.callers import COOKIE, COOKIES_MAX, SECURE_COOKIE, Callers
+from dibs.server.auth.callers import Caller as AuthenticatedCaller
 from dibs.server.ops.address import ipv6_loopback_reserved, pages_of
 from dibs.system import keyring
 from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
@@ -202,6 +205,20 @@ def test_a_link_for_a_viewer_signs_in_a_viewer(shop: Serving) -> None:
         assert Browser().get(f"{pages}/login?code={code}").status == 401, "it is good once"
         with pytest.raises(Invalid, match="unknown role"):
             board.create_key("login-nobody")
+
+
+def test_a_cookie_is_renewed_also_in_the_first_hour_after_a_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(str(tmp_path / "board.db"), create=True) as board:
+        key, secret = api_keys.new_for_browser("admin", "ann", "")
+        headers = [(b"cookie", f"{COOKIE}={secret}".encode())]
+        request = ServerRequest({"type": "http", "headers": headers})
+        caller = AuthenticatedCaller(key=key.id, role=key.role, agent=key.agent)
+        monkeypatch.setattr(time, "monotonic", lambda: 1.0)  # the machine was started a second ago
+        callers = Callers(board)
+        assert callers.cookie_to_renew(request, caller) == (COOKIE, secret)
+        assert callers.cookie_to_renew(request, caller) is None
 
 
 def test_a_browser_stays_signed_in_while_it_is_used(shop: Serving, browser: Browser) -> None:

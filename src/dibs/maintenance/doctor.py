@@ -1,13 +1,14 @@
 """The checks of `dibs doctor`, with advice for each finding.
 
 They only read, and from one snapshot, so that a board in use looks like one at rest. The store checks itself first; if
-it is damaged, the invariants are not checked. They are checked on the records of `export` as they come: a history is
-replayed as soon as its last event has come, and then dropped.
+it is damaged, the invariants are not checked. They are checked on the records of `Store.histories`, item by item: what
+is kept from one item to the next is about sessions that live, items that are held, and dependencies that are not done.
 """
 
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 from dibs.errors import StoreUnusable
 from dibs.maintenance import webhook_check
@@ -17,7 +18,6 @@ from dibs.rules.resources import Hold, conflict
 from dibs.rules.sessions import ANCESTORS_MAX
 from dibs.rules.table import RESTING, rest
 from dibs.system import owner
-from dibs.text import wire
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -59,10 +59,42 @@ def examine(board: Board) -> Iterator[Finding]:
         # So are the cursors: none of them is after the last event of the snapshot.
         webhooks = board.webhooks()
         examination = Examination(now)
-        yield from examination.of(board.export())
+        yield from examination.of(board.store.histories())
         floor, last = examination.event_floor, examination.last_event
         for what, advice, late in webhook_check.examine(board, webhooks, event_floor=floor, last_event=last, now=now):
             yield Finding(item=None, what=what, advice=advice, late=late)
+
+
+class History:
+    """The records of one item, or of an item that does not exist."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.item: Item | None = None
+        self.claims: list[Claim] = []
+        self.soft_claims: list[SoftClaim] = []
+        self.tickets: list[Ticket] = []
+        self.runs: list[Run] = []
+        self.events: list[Event] = []
+        self.needs: dict[str, Need] = {}
+
+    def add(self, kind: str, value: Any) -> None:
+        match kind:
+            case "item":
+                self.item = value
+            case "dependency":
+                _, needs, status, added_at, is_recorded = value
+                self.needs[needs] = Need(status=status, added_at=added_at, is_recorded=is_recorded)
+            case _:
+                getattr(self, f"{kind}s").append(value)
+
+
+class Need(Value):
+    """A dependency that is recorded, or that the item lists and that exists. Without a status there is no such item."""
+
+    status: str | None
+    added_at: int | None
+    is_recorded: bool
 
 
 class Examination:
@@ -71,118 +103,75 @@ class Examination:
     def __init__(self, now: int) -> None:
         self.now = now
         self.token_floor = self.event_floor = self.last_event = 0
+        #: The sessions that have not ended.
         self.sessions: dict[str, Session] = {}
-        self.items: dict[str, Item] = {}
-        self.claims: dict[str, Claim] = {}
-        self.tickets: dict[str, list[Ticket]] = {}
-        self.open_runs: dict[str, list[Run]] = {}
-        self.run_tokens: dict[str, list[int]] = {}
+        #: Each claim, with its item.
+        self.held: list[tuple[Claim, Item | None]] = []
+        #: The dependencies that are not done, of items that are not done.
         self.needs: dict[str, set[str]] = {}
-        #: The oldest item of each subject.
-        self.subjects: dict[str, Item] = {}
-        self.histories: dict[str, list[Event]] = {}
-        #: The items whose whole history has been checked.
-        self.checked: set[str] = set()
 
-    def of(self, records: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[Finding]:
-        """The findings in an export, which has each kind of record before those that refer to it, and events last."""
+    def of(self, records: Iterable[tuple[str, Any]]) -> Iterator[Finding]:
+        """The findings in the records of `Store.histories`."""
+        history = History("")
         for kind, value in records:
-            match kind:
-                case "board":
-                    self.token_floor = value["token_floor"]
-                    self.event_floor = self.last_event = value["event_floor"]
-                case "session":
-                    session = wire.decode(Session, value)
-                    self.sessions[session.id] = session
-                case "item":
-                    item = wire.decode(Item, value)
-                    self.items[item.id] = item
-                case "claim":
-                    yield from self._add_claim(wire.decode(Claim, value))
-                case "soft_claim":
-                    yield from self._check_soft_claim(wire.decode(SoftClaim, value))
-                case "ticket":
-                    self._add_ticket(wire.decode(Ticket, value))
-                case "run":
-                    yield from self._add_run(wire.decode(Run, value))
-                case "event":
-                    yield from self._add_event(wire.decode(Event, value))
-                case "dependency":
-                    self.needs.setdefault(value["item"], set()).add(value["needs"])
-                case _:
-                    pass  # nothing refers to agents, activity and answers of requests
-        for item in self.items.values():
-            yield from self._check_item(item)
-        yield from self._check_subjects()
+            if kind == "board":
+                self.token_floor = value["token_floor"]
+                self.event_floor = self.last_event = value["event_floor"]
+            elif kind == "session":
+                self.sessions[value.id] = value
+            elif kind == "subject":
+                yield from _check_subject(*value)
+            else:
+                id = value[0] if kind == "dependency" else value.id if kind == "item" else value.item
+                if id != history.id:
+                    yield from self._check(history)
+                    history = History(id)
+                history.add(kind, value)
+        yield from self._check(history)
         yield from self._check_cycles()
         yield from self._check_resources()
         yield from self._check_owners()
         yield from self._check_parents()
 
-    # Records
-
-    def _add_claim(self, claim: Claim) -> Iterator[Finding]:
-        if claim.item in self.claims:
-            yield _damage(
-                claim.item, f"{claim.item} has two claims: {self.claims[claim.item].session}, {claim.session}"
-            )
-        if claim.item not in self.items:
-            yield _damage(claim.item, f"session {claim.session} has a claim of {claim.item}, which does not exist")
-        self.claims[claim.item] = claim
+    def _check(self, history: History) -> Iterator[Finding]:
+        """The invariants of one item, with its records."""
+        item, claims = history.item, history.claims
+        self.held += [(claim, item) for claim in claims]
+        for claim, other in pairwise(claims):
+            yield _damage(claim.item, f"{claim.item} has two claims: {claim.session}, {other.session}")
+        for soft in history.soft_claims:
+            yield from self._check_soft_claim(soft)
+        yield from self._check_tokens(history.events)
+        if item is None:
+            yield from _check_nothing(history)
+            return
+        yield from _check_history(item, history.events, [run.token for run in history.runs])
+        yield from self._check_claim(item, claims[-1] if claims else None, history.runs)
+        yield from self._check_queue(item, history.tickets)
+        yield from self._check_dependencies(item, history)
+        yield from self._check_rest(item, history)
+        if item.status != DONE:
+            # An item that is done is in no cycle: what it needed was done before.
+            needed = {id for id, need in history.needs.items() if need.is_recorded and need.status not in (None, DONE)}
+            if needed:
+                self.needs[item.id] = needed
 
     def _check_soft_claim(self, soft: SoftClaim) -> Iterator[Finding]:
-        if soft.expires_at > self.now and not self._lives(soft.session):
+        if soft.expires_at > self.now and soft.session not in self.sessions:
             what = f"session {soft.session} has a soft claim of {soft.item}, and is not a live session"
             yield Finding(item=soft.item, what=what, advice="nothing to do: it lapses by itself")
 
-    def _add_ticket(self, ticket: Ticket) -> None:
-        if ticket.closed_at is None:
-            self.tickets.setdefault(ticket.item, []).append(ticket)
+    def _check_tokens(self, events: list[Event]) -> Iterator[Finding]:
+        for event in events:
+            self.last_event = max(self.last_event, event.id)
+            if event.kind in ("added", "restored") and event.token > self.token_floor:
+                floor = self.token_floor
+                what = f"{event.item} was given token {event.token} at event {event.id}, above the floor {floor}"
+                yield Finding(item=event.item, what=what, advice=RAISE_TOKENS)
 
-    def _add_run(self, run: Run) -> Iterator[Finding]:
-        if run.item not in self.items:
-            yield _damage(run.item, f"there is a run of {run.item} under token {run.token}, but no such item")
-            return
-        if run.outcome is None:
-            self.open_runs.setdefault(run.item, []).append(run)
-        self.run_tokens.setdefault(run.item, []).append(run.token)
-
-    def _add_event(self, event: Event) -> Iterator[Finding]:
-        self.last_event = max(self.last_event, event.id)
-        if event.kind in ("added", "restored") and event.token > self.token_floor:
-            what = f"{event.item} was given token {event.token} at event {event.id}, above the floor {self.token_floor}"
-            yield Finding(item=event.item, what=what, advice=RAISE_TOKENS)
-        history = self.histories.setdefault(event.item, [])
-        history.append(event)
-        item = self.items.get(event.item)
-        if item is None:
-            if len(history) == 1:
-                yield _damage(event.item, f"there is a history of {event.item}, but no such item")
-        elif event.number == item.revision and item.id not in self.checked:
-            self.checked.add(item.id)
-            yield from _check_history(item, self.histories.pop(item.id), self.run_tokens.pop(item.id, []))
-
-    # Invariants
-
-    def _check_item(self, item: Item) -> Iterator[Finding]:
-        if item.id not in self.checked or item.id in self.histories:
-            yield _damage(item.id, _gap(item))
-        yield from self._check_claim(item)
-        yield from self._check_queue(item)
-        yield from self._check_dependencies(item)
-        yield from self._check_rest(item)
-
-    def _check_subjects(self) -> Iterator[Finding]:
-        """One subject, one item; clones of a vault, and copies of files, can bring another one."""
-        for item in sorted(self.items.values(), key=lambda item: (item.created_at, item.id)):
-            if item.subject is None or (first := self.subjects.setdefault(item.subject, item)) is item:
-                continue
-            what = f"{item.id} has the subject of {first.id}, the older one, which a claim of it gives: {item.subject}"
-            yield Finding(item=item.id, what=what, advice=f"dibs edit {item.id} --subject ''")
-
-    def _check_claim(self, item: Item) -> Iterator[Finding]:
+    def _check_claim(self, item: Item, claim: Claim | None, runs: list[Run]) -> Iterator[Finding]:
         """An item has a claim iff it is in progress: under its token, with an open run, by a live session."""
-        claim, runs = self.claims.get(item.id), self.open_runs.get(item.id, [])
+        runs = [run for run in runs if run.outcome is None]
         if (claim is not None) != (item.status == IN_PROGRESS):
             has = "has no claim" if claim is None else f"session {claim.session} has a claim of it"
             yield _damage(item.id, f"{item.id} is {item.status}, and {has}")
@@ -196,7 +185,7 @@ class Examination:
             )
         if claim.expires_at > claim.deadline_at:
             yield _damage(item.id, f"the claim of {item.id} lasts beyond its deadline")
-        if not self._lives(claim.session):
+        if claim.session not in self.sessions:
             what = f"session {claim.session} holds {item.id}, and is not a live session"
             yield Finding(
                 item=item.id, what=what, advice=f'dibs force-release {item.id} --reason "its session is gone"'
@@ -204,9 +193,8 @@ class Examination:
         elif claim.expires_at <= self.now:
             yield _overdue(item.id, f"{item.id} is in progress, and its claim has expired")
 
-    def _check_queue(self, item: Item) -> Iterator[Finding]:
+    def _check_queue(self, item: Item, tickets: list[Ticket]) -> Iterator[Finding]:
         """No session waits for an ended item, and an offer is made to a session that waits."""
-        tickets = self.tickets.get(item.id, [])
         if item.status in ENDED:
             for ticket in tickets:
                 what = f"{item.id} is {item.status}, and session {ticket.session} still waits for it"
@@ -224,27 +212,26 @@ class Examination:
             what = f"{item.id} is offered to session {item.offered_to}, which does not wait for it"
             yield Finding(item=item.id, what=what, advice=f"{SWEEP}, once the offer has lapsed")
 
-    def _check_dependencies(self, item: Item) -> Iterator[Finding]:
+    def _check_dependencies(self, item: Item, history: History) -> Iterator[Finding]:
         """The recorded dependencies are those that the item lists, except for pruned ones, which were done."""
-        recorded = self.needs.get(item.id, set())
+        recorded = {id for id, need in history.needs.items() if need.is_recorded}
         # A pruned dependency is not recorded, and a newer item may have its id.
-        there = {one for one in item.depends_on if one in self.items and self.items[one].created_at <= item.created_at}
+        there = {
+            id
+            for id in history.needs.keys() & set(item.depends_on)
+            if (added_at := history.needs[id].added_at) is not None and added_at <= item.created_at
+        }
         wrong = (recorded - set(item.depends_on)) | (there - recorded)
         if wrong:
             what = f"the dependencies of {item.id} are recorded differently in two places: {', '.join(sorted(wrong))}"
             yield _damage(item.id, what)
 
-    def _needed(self, item: Item) -> set[str]:
-        """The dependencies that still exist; pruned ones were done."""
-        return {one for one in self.needs.get(item.id, ()) if one in self.items}
-
-    def _check_rest(self, item: Item) -> Iterator[Finding]:
+    def _check_rest(self, item: Item, history: History) -> Iterator[Finding]:
         """An unclaimed item has the status that follows from its fields: blocked iff a dependency is not done, etc."""
         if item.status not in RESTING:
             return
         # An item of a vault also waits for dependencies that do not exist; pruned ones are no longer recorded.
-        needed = self.needs.get(item.id, set())
-        missing = sorted(one for one in needed if one not in self.items or self.items[one].status != DONE)
+        missing = sorted(id for id, need in history.needs.items() if need.is_recorded and need.status != DONE)
         belongs = rest(item, self.now, blocked=bool(missing))
         if belongs == item.status:
             return
@@ -261,15 +248,15 @@ class Examination:
     def _check_cycles(self) -> Iterator[Finding]:
         """Dependencies have no cycle: remove, repeatedly, the items without dependencies. Those that remain are in a
         cycle, or depend on one."""
-        needs = {item.id: self._needed(item) for item in self.items.values()}
+        needs = self.needs
         needed_by: dict[str, list[str]] = {}
         for id, needed in needs.items():
             for one in needed:
                 needed_by.setdefault(one, []).append(id)
-        free = [id for id, needed in needs.items() if not needed]
+        free = [one for one in needed_by if one not in needs]
         while free:
             id = free.pop()
-            del needs[id]
+            needs.pop(id, None)
             for one in needed_by.get(id, []):
                 needs[one].discard(id)
                 if not needs[one]:
@@ -282,8 +269,7 @@ class Examination:
     def _check_resources(self) -> Iterator[Finding]:
         """In a project, no two sessions hold claims with overlapping resources."""
         holds: dict[str, list[Hold]] = {}
-        for claim in self.claims.values():
-            item = self.items.get(claim.item)
+        for claim, item in self.held:
             if item is None or claim.expires_at <= self.now:
                 continue
             held = holds.setdefault(item.project, [])
@@ -298,7 +284,7 @@ class Examination:
             ]
 
     def _check_owners(self) -> Iterator[Finding]:
-        holders = {claim.session for claim in self.claims.values()} & self.sessions.keys()
+        holders = {claim.session for claim, _ in self.held} & self.sessions.keys()
         concerned = holders | {ancestor for id in holders for ancestor in self._ancestors(id)}
         owners = [(id, process) for id in sorted(concerned) if (process := self.sessions[id].owner) is not None]
         for session, process in owner.find_dead(owners):
@@ -308,7 +294,7 @@ class Examination:
     def _check_parents(self) -> Iterator[Finding]:
         """The parent of a live session is live. A client of an older version does not end the children."""
         for session in self.sessions.values():
-            if session.ended_at is None and session.parent is not None and not self._lives(session.parent):
+            if session.parent is not None and session.parent not in self.sessions:
                 what = f"session {session.id} is live, and its parent session {session.parent} has ended"
                 yield Finding(item=None, what=what, advice=f"dibs session end {session.id}")
 
@@ -319,9 +305,6 @@ class Examination:
                 return
             yield parent
             parent = self.sessions[parent].parent
-
-    def _lives(self, session: str) -> bool:
-        return session in self.sessions and self.sessions[session].ended_at is None
 
 
 def _check_store(board: Board) -> Iterator[Finding]:
@@ -334,6 +317,23 @@ def _check_store(board: Board) -> Iterator[Finding]:
     for sentence in sentences:
         what, _, advice = sentence.partition("; ")
         yield Finding(item=None, what=what, advice=advice or RESTORE)
+
+
+def _check_nothing(history: History) -> Iterator[Finding]:
+    """No record is about an item that does not exist."""
+    for claim in history.claims:
+        yield _damage(claim.item, f"session {claim.session} has a claim of {claim.item}, which does not exist")
+    for run in history.runs:
+        yield _damage(run.item, f"there is a run of {run.item} under token {run.token}, but no such item")
+    if history.events:
+        yield _damage(history.id, f"there is a history of {history.id}, but no such item")
+
+
+def _check_subject(subject: str, first: str, *others: str) -> Iterator[Finding]:
+    """One subject, one item; clones of a vault, and copies of files, can bring another one."""
+    for id in others:
+        what = f"{id} has the subject of {first}, the older one, which a claim of it gives: {subject}"
+        yield Finding(item=id, what=what, advice=f"dibs edit {id} --subject ''")
 
 
 def _check_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
@@ -21,6 +21,7 @@ from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import answer
 from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.store.contract import histories
 from dibs.system import durable
 from dibs.text import json_text
 
@@ -29,6 +30,7 @@ IMPORT, RESTORE = "/v1/import", "/v1/restore"
 #: Paths whose bodies are whole boards, and not limited as those of verbs are.
 ARCHIVE_PATHS = frozenset({IMPORT, RESTORE})
 ARCHIVE_BYTES_MAX = 4_000_000_000
+BY_ITEM = "what `dibs doctor` reads, in place of what an import reads: the records of each item together"
 
 
 class PruneRequest(schemas.RequestBody):
@@ -108,9 +110,13 @@ def _add_export(router: APIRouter, service: Service) -> None:
     @router.get(
         "/v1/export", tags=["board"], **describe("export", "Every record of the board, as JSON lines", lines, ADMIN)
     )
-    async def export(request: Request) -> Response:
-        records = ((json_text.line([kind, data]) + "\n").encode() for kind, data in service.board.export())
-        return StreamingResponse(records, media_type=JSON_LINES)
+    async def export(
+        request: Request, by: Annotated[Literal["item"] | None, Query(description=BY_ITEM)] = None
+    ) -> Response:
+        store = service.board.store
+        records = store.export() if by is None else histories.encode(store.histories())
+        lines = ((json_text.line([kind, data]) + "\n").encode() for kind, data in records)
+        return StreamingResponse(lines, media_type=JSON_LINES)
 
     @router.post(IMPORT, tags=["board"], **describe("load", "Fill an empty board from an export", Loaded, ADMIN))
     async def load(request: Request) -> Response:

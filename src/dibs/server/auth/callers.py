@@ -143,7 +143,8 @@ class Callers:
         if request.headers.get("authorization") is not None:
             return None
         now = time.monotonic()
-        if self._renewed.get(caller.key, 0.0) > now - RENEWAL_SECONDS:
+        renewed_at = self._renewed.get(caller.key)
+        if renewed_at is not None and renewed_at > now - RENEWAL_SECONDS:
             return None
         if len(self._renewed) >= CACHE_KEYS_MAX:
             self._renewed.clear()

@@ -213,6 +213,16 @@ class Store(Verbs):
         without an event."""
         raise NotImplementedError
 
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        """What `doctor` compares, as (kind, value), from one snapshot. First the floors ("board"), the sessions that
+        have not ended, and each subject of several items, with these items, oldest first. Then the records of each
+        item, by id: the item, its dependencies ([item, needs, status of the other item, when that was added, whether
+        the dependency is recorded]), claims, open tickets, runs and events. Records of an item that does not exist
+        come where it would be. A store that keeps many items reads them in bounded memory; this default does not."""
+        from dibs.store.contract import histories
+
+        return histories.of_export(self.export())
+
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """Findings of `doctor` that are not damage, such as files of a vault that are not on the board: (finding,
         advice)."""

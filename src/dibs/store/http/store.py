@@ -208,7 +208,15 @@ class WrittenVerbs(Store):
         return _decoded(Prune, self._client.ask("POST", "/v1/prune", body, repeatable=False))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        lines = self._client.sender.stream("/v1/export", self._client.headers, ARCHIVE_SECONDS)
+        return self._records("/v1/export")
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        from dibs.store.contract import histories
+
+        return histories.decode(self._records("/v1/export?by=item"))
+
+    def _records(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        lines = self._client.sender.stream(path, self._client.headers, ARCHIVE_SECONDS)
         try:
             status = int(next(lines))
             if status != 200:

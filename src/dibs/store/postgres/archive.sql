@@ -39,6 +39,35 @@ SELECT actor, id, fingerprint, answer, at, shape FROM dibs.requests ORDER BY act
 -- name: dependencies
 SELECT item, needs FROM dibs.dependencies ORDER BY item, needs
 
+-- name: live_sessions
+SELECT @session FROM dibs.sessions WHERE ended_at IS NULL ORDER BY id
+
+-- name: repeated_subjects
+SELECT subject, id FROM dibs.items WHERE subject IN
+    (SELECT subject FROM dibs.items WHERE subject IS NOT NULL GROUP BY subject HAVING count(*) > 1)
+ORDER BY subject, created_at, id
+
+-- name: items_by_id
+SELECT @item FROM dibs.items ORDER BY id
+
+-- name: open_tickets_by_item
+SELECT @ticket FROM dibs.tickets WHERE closed_at IS NULL ORDER BY item, id
+
+-- name: runs_by_item
+SELECT @run FROM dibs.runs ORDER BY item, token
+
+-- name: events_by_item
+SELECT @event FROM dibs.events ORDER BY item, number
+
+-- name: dependencies_with_facts
+SELECT d.item, d.needs, i.status, i.created_at
+FROM dibs.dependencies d LEFT JOIN dibs.items i ON i.id = d.needs
+ORDER BY d.item, d.needs
+
+-- name: unrecorded_need
+SELECT i.status, i.created_at FROM dibs.items i
+WHERE i.id = :needs AND NOT EXISTS (SELECT 1 FROM dibs.dependencies d WHERE d.item = :item AND d.needs = :needs)
+
 -- name: set_meta
 WITH counted AS (UPDATE dibs.conflicts SET count = :value WHERE slot = 0 AND :name = 'conflicts')
 INSERT INTO dibs.meta (name, value) SELECT :name, :value WHERE :name <> 'conflicts'

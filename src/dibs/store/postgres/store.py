@@ -218,10 +218,18 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         return self.write(lambda t: archive.prune(t, older_than_seconds, limit))
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        return self._of_snapshot(archive.export)
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        from dibs.store.sql import histories
+
+        return self._of_snapshot(histories.histories)
+
+    def _of_snapshot(self, read: Callable[[Transaction], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
         try:
             with self._pool.connection() as connection:
                 try:
-                    yield from archive.export(PostgresTransaction(connection, self.settings, writable=False))
+                    yield from read(PostgresTransaction(connection, self.settings, writable=False))
                 finally:
                     if not connection.closed:
                         connection.execute("ROLLBACK")

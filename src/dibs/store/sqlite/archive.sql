@@ -39,6 +39,35 @@ SELECT actor, id, fingerprint, answer, at FROM requests ORDER BY actor, id
 -- name: dependencies
 SELECT item, needs FROM dependencies ORDER BY item, needs
 
+-- name: live_sessions
+SELECT @session FROM sessions WHERE ended_at IS NULL ORDER BY id
+
+-- name: repeated_subjects
+SELECT subject, id FROM items WHERE subject IN
+    (SELECT subject FROM items WHERE subject IS NOT NULL GROUP BY subject HAVING count(*) > 1)
+ORDER BY subject, created_at, id
+
+-- name: items_by_id
+SELECT @item FROM items ORDER BY id
+
+-- name: open_tickets_by_item
+SELECT @ticket FROM tickets WHERE closed_at IS NULL ORDER BY item, id
+
+-- name: runs_by_item
+SELECT @run FROM runs ORDER BY item, token
+
+-- name: events_by_item
+SELECT @event FROM events ORDER BY item, number
+
+-- name: dependencies_with_facts
+SELECT d.item, d.needs, i.status, i.created_at
+FROM dependencies d LEFT JOIN items i ON i.id = d.needs
+ORDER BY d.item, d.needs
+
+-- name: unrecorded_need
+SELECT i.status, i.created_at FROM items i
+WHERE i.id = :needs AND NOT EXISTS (SELECT 1 FROM dependencies d WHERE d.item = :item AND d.needs = :needs)
+
 -- name: set_meta
 INSERT OR REPLACE INTO meta (name, value) VALUES (:name, :value)
 

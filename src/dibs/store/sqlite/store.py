@@ -117,13 +117,22 @@ class SqliteStore(SqliteVerbs, Store):
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from dibs.store.sql import archive
+
+        return self._of_snapshot(archive.export)
+
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        from dibs.store.sql import histories
+
+        return self._of_snapshot(histories.histories)
+
+    def _of_snapshot(self, read: Callable[[Transaction], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
         from dibs.store.sqlite.transaction import SqliteTransaction
 
         # A connection of its own, because the caller may read slowly while others write.
         connection = self._another_connection()
         try:
             connection.execute("BEGIN")
-            yield from archive.export(SqliteTransaction(connection.cursor(), self.engine.clock(), self.settings))
+            yield from read(SqliteTransaction(connection.cursor(), self.engine.clock(), self.settings))
         except apsw.Error as error:
             raise explain(error, self.path) from error
         finally:

@@ -238,6 +238,10 @@ class VaultStore(SqliteVerbs, Store):
         self.look()
         yield from self._index.export()
 
+    def histories(self) -> Iterator[tuple[str, Any]]:
+        self.look()
+        yield from self._index.histories()
+
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         from dibs.store.sql import archive
 

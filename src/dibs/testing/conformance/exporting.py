@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dibs.errors import Invalid
+from dibs.store.contract import histories
 from dibs.testing.conformance.asking import added, refused, session, whole
 from dibs.testing.conformance.used_board import DAY_SECONDS, finished, records, used
 from dibs.testing.harness import Harness
@@ -32,6 +33,16 @@ class TestExport:
             copy = other.board()
             assert copy.load(taken) == len(taken)
             assert records(copy) == taken
+
+    def test_the_histories_of_items_are_those_of_the_export(self, harness: Harness) -> None:
+        harness.clock.freeze()
+        board = harness.board()
+        used(harness, board)
+        found = list(board.store.histories())
+        assert found == list(histories.of_export(board.export()))
+        ids = [value.id for kind, value in found if kind == "item"]
+        assert ids == sorted(item.id for item in board.list())
+        assert {kind for kind, _ in found} >= {"board", "session", *histories.OF_ITEM}
 
     def test_a_loaded_board_reads_and_goes_on_as_the_first(self, harness: Harness) -> None:
         harness.clock.freeze()
