@@ -27,7 +27,6 @@ from bench.http_load import HEAD_END, Due, Outcome, Served, cpu_seconds, open_lo
 from bench.many_agents import BEAT_SECONDS, PAIR_SECONDS
 from dibs.board import connect
 from tests.kit.postgres_server import LocalServer
-from tests.kit.processes import children
 
 #: How many requests are under way at a time while the fleet comes up.
 STARTERS = 32
@@ -59,7 +58,7 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
             schedule = _schedule(server, fleet, asked.rate, asked.seconds)
             with database.connect("board") as connection:
                 watch = Watch(server, database, connection)
-                outcomes = open_loop(server.url, schedule, own_connections=True, each_second=watch.sample)
+                outcomes = open_loop(server.url, schedule, own_connections=True, each_second=watch.count_files)
                 return f"{title}; PostgreSQL, durable; processes of the server: {asked.workers}", _rows(outcomes, watch)
 
 
@@ -137,15 +136,22 @@ class Watch:
         self._server, self._database, self._connection = server, database, connection
         self._began = time.perf_counter()
         self._start = self._spent()
-        self.files = self.connections = 0
-        self.memory = {"server": 0.0, "database": 0.0}
+        self.files = 0
 
-    def sample(self) -> None:
-        found = {"server": _family(self._server.pid), "database": _family(self._database.pid)}
-        for who, pids in found.items():
-            self.memory[who] = max(self.memory[who], sum(_megabytes(pid) for pid in pids))
-        self.files = max(self.files, *(_open_files(pid) for pid in found["server"]))
-        self.connections = max(self.connections, len(_backends(self._connection)))
+    def count_files(self) -> None:
+        """The most that one process of the server had open."""
+        self.files = max(self.files, *(_open_files(pid) for pid in _family(self._server.pid)))
+
+    def memory(self) -> dict[str, float]:
+        found = {"server": self._server.pid, "database": self._database.pid}
+        return {who: sum(map(_megabytes, _family(pid))) for who, pid in found.items()}
+
+    def connections(self) -> int:
+        """Those of others than this one."""
+        ((count,),) = self._connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+        return int(count)
 
     def spent(self) -> dict[str, float]:
         """For each second since the start."""
@@ -169,7 +175,9 @@ class Watch:
 
 def _family(pid: int) -> list[int]:
     """A process and those below it."""
-    return [pid, *(below for child in children(pid) for below in _family(child))]
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [pid, *(below for child in file.read().split() for below in _family(int(child)))]
+    return []
 
 
 def _megabytes(pid: int) -> float:
@@ -185,14 +193,8 @@ def _open_files(pid: int) -> int:
     return 0
 
 
-def _backends(connection: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
-    return connection.execute(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    ).fetchall()
-
-
 def _rows(outcomes: dict[str, Outcome], watch: Watch) -> list[dict[str, object]]:
-    spent = watch.spent()
+    spent, memory = watch.spent(), watch.memory()
     requests = sum(outcome.per_second for outcome in outcomes.values())
     pairs = outcomes["done"].per_second
     rows: list[tuple[str, float, str]] = []
@@ -203,12 +205,12 @@ def _rows(outcomes: dict[str, Outcome], watch: Watch) -> list[dict[str, object]]
         ("all requests", requests, "/s"),
         ("server: CPU", 100 * spent["server CPU"], "% of a core"),
         ("server: CPU of a request", 1e6 * spent["server CPU"] / requests, "us"),
-        ("server: memory", watch.memory["server"], "MB"),
+        ("server: memory", memory["server"], "MB"),
         ("server: open files", watch.files, ""),
         ("database: CPU", 100 * spent["database CPU"], "% of a core"),
         ("database: CPU of a request", 1e6 * spent["database CPU"] / requests, "us"),
-        ("database: memory", watch.memory["database"], "MB"),
-        ("database: connections", watch.connections, ""),
+        ("database: memory", memory["database"], "MB"),
+        ("database: connections", watch.connections(), ""),
         ("database: commits", spent["commits"], "/s"),
         ("database: WAL", spent["WAL"] / 1e6, "MB/s"),
         ("database: growth of a pair", spent["disk"] / pairs / 1000, "kB"),
