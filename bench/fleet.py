@@ -2,9 +2,9 @@
 
     python -m bench fleet --agents 10000 --seconds 60 --rate 1
 
-Each session holds an item. It sends a heartbeat a minute, and every 30 seconds it ends its item and claims the next: two
-requests. `--rate` multiplies both. Requests come at random instants and count from when they were due. Each session has
-a connection of its own while it is in use; the server closes it after 5 idle seconds.
+Each session holds an item. It sends a heartbeat a minute, and every 30 seconds it ends its item and claims the next:
+two requests. `--rate` multiplies both. Requests come at random instants and count from when they were due. Each session
+has a connection of its own while it is in use; the server closes it after 5 idle seconds.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from typing import Any, NamedTuple
 import psycopg
 
 from bench import servers
-from bench.hot_verbs import claim_of, fill
+from bench.contest import rows
+from bench.hot_verbs import claim_of
 from bench.http_load import HEAD_END, Due, Outcome, Served, cpu_seconds, open_loop, request, served
 from bench.many_agents import BEAT_SECONDS, PAIR_SECONDS
-from dibs.board import connect
 from tests.kit.postgres_server import LocalServer
 
 #: How many requests are under way at a time while the fleet comes up.
 STARTERS = 32
+#: A server that is too slow gets so many times the seconds of the run, and what is left then is told.
+PATIENCE = 1.5
 #: Between an item's end and the claim of the next.
 THINK_SECONDS = 0.1
 SHARES = {"p50": 0.5, "p99": 0.99, "worst": 1.0}
@@ -51,15 +53,22 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
     with servers.durable_server() as database:
         database.create_database("board")
         url = database.url("board")
-        with connect(url, create=True, seeded=False) as board:
-            fill(board, pairs)
+        rows.make_board(url)
+        rows.refill(url, pairs)
         with served(url, "--quiet", "--workers", asked.workers) as server:
             fleet = _come_up(server, asked.agents)
             schedule = _schedule(server, fleet, asked.rate, asked.seconds)
             with database.connect("board") as connection:
                 watch = Watch(server, database, connection)
-                outcomes = open_loop(server.url, schedule, own_connections=True, each_second=watch.count_files)
-                return f"{title}; PostgreSQL, durable; processes of the server: {asked.workers}", _rows(outcomes, watch)
+                outcomes = open_loop(
+                    server.url,
+                    schedule,
+                    own_connections=True,
+                    each_second=watch.count_files,
+                    until=asked.seconds * PATIENCE,
+                )
+                found = _rows(outcomes, watch, len(schedule))
+    return f"{title}; PostgreSQL, durable; processes of the server: {asked.workers}", found
 
 
 def _allow_files() -> None:
@@ -119,7 +128,9 @@ def _end(server: Served, number: int, member: Member, at: float, every: float, u
     """The end of what is held; then the claim of another item; then the end of that."""
 
     def ended(_: bytes) -> Due:
-        return Due(at + THINK_SECONDS, number, "next", request(server, "/v1/next", {"session": member.session}), claimed)
+        return Due(
+            at + THINK_SECONDS, number, "next", request(server, "/v1/next", {"session": member.session}), claimed
+        )
 
     def claimed(answer: bytes) -> Due | None:
         following = Member(member.session, *claim_of(answer))
@@ -193,16 +204,17 @@ def _open_files(pid: int) -> int:
     return 0
 
 
-def _rows(outcomes: dict[str, Outcome], watch: Watch) -> list[dict[str, object]]:
+def _rows(outcomes: dict[str, Outcome], watch: Watch, left: int) -> list[dict[str, object]]:
     spent, memory = watch.spent(), watch.memory()
     requests = sum(outcome.per_second for outcome in outcomes.values())
     pairs = outcomes["done"].per_second
-    rows: list[tuple[str, float, str]] = []
+    found: list[tuple[str, float, str]] = []
     for name, outcome in outcomes.items():
-        rows += [(f"{name}: rate", outcome.per_second, "/s"), (f"{name}: refused", outcome.refused, "")]
-        rows += [(f"{name}: {word}", outcome.share(share), "ms") for word, share in SHARES.items()]
-    rows += [
+        found += [(f"{name}: rate", outcome.per_second, "/s"), (f"{name}: refused", outcome.refused, "")]
+        found += [(f"{name}: {word}", outcome.share(share), "ms") for word, share in SHARES.items()]
+    found += [
         ("all requests", requests, "/s"),
+        ("requests that the run had no time for", left, ""),
         ("server: CPU", 100 * spent["server CPU"], "% of a core"),
         ("server: CPU of a request", 1e6 * spent["server CPU"] / requests, "us"),
         ("server: memory", memory["server"], "MB"),
@@ -216,4 +228,4 @@ def _rows(outcomes: dict[str, Outcome], watch: Watch) -> list[dict[str, object]]
         ("database: growth of a pair", spent["disk"] / pairs / 1000, "kB"),
         ("load generator: CPU", 100 * spent["load CPU"], "% of a core"),
     ]
-    return [{"what": what, "value": value, "unit": unit} for what, value, unit in rows]
+    return [{"what": what, "value": value, "unit": unit} for what, value, unit in found]
