@@ -26,14 +26,15 @@ RESULTS, PICTURE = "bench/latest.json", "bench/latest.svg"
 def main(words: list[str]) -> None:
     names = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
     options = words[len(names) :]
-    if options == ["--list"]:
-        return _list()
-    if options[:1] == ["--svg"] and len(options) == 2:
-        return _draw(options[1])
     unknown = [name for name in names if name not in NAMES]
-    if unknown or (options and not names):
+    if options == ["--list"]:
+        _list()
+    elif options[:1] == ["--svg"] and len(options) == 2:
+        _draw(options[1])
+    elif unknown or (options and not names):
         sys.exit(f"bench: {' '.join(unknown or options)} is no part; the parts are {', '.join(NAMES)}")
-    _measure({name: tuple(options) for name in names} or parts.OF_TARGETS)
+    else:
+        _measure({name: tuple(options) for name in names} or parts.OF_TARGETS)
 
 
 def _measure(wanted: dict[str, tuple[str, ...]]) -> None:

@@ -2,9 +2,9 @@
 
     python -m bench fleet --agents 10000 --seconds 60 --rate 1
 
-Each session holds an item. It sends a heartbeat a minute, and every 30 seconds it ends its item and claims the next: two
-requests. `--rate` multiplies both. Requests come at random instants and count from when they were due. Each session has
-a connection of its own while it is in use; the server closes it after 5 idle seconds.
+Each session holds an item. It sends a heartbeat a minute, and every 30 seconds it ends its item and claims the next:
+two requests. `--rate` multiplies both. Requests come at random instants and count from when they were due. Each session
+has a connection of its own while it is in use; the server closes it after 5 idle seconds.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from typing import Any, NamedTuple
 import psycopg
 
 from bench import servers
-from bench.hot_verbs import claim_of, fill
+from bench.contest import rows
+from bench.hot_verbs import claim_of
 from bench.http_load import HEAD_END, Due, Outcome, Served, cpu_seconds, open_loop, request, served
 from bench.many_agents import BEAT_SECONDS, PAIR_SECONDS
-from dibs.board import connect
 from tests.kit.postgres_server import LocalServer
-from tests.kit.processes import children
 
 #: How many requests are under way at a time while the fleet comes up.
 STARTERS = 32
+#: A server that is too slow gets so many times the seconds of the run, and what is left then is told.
+PATIENCE = 1.5
 #: Between an item's end and the claim of the next.
 THINK_SECONDS = 0.1
 SHARES = {"p50": 0.5, "p99": 0.99, "worst": 1.0}
@@ -52,15 +53,22 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
     with servers.durable_server() as database:
         database.create_database("board")
         url = database.url("board")
-        with connect(url, create=True, seeded=False) as board:
-            fill(board, pairs)
+        rows.make_board(url)
+        rows.refill(url, pairs)
         with served(url, "--quiet", "--workers", asked.workers) as server:
             fleet = _come_up(server, asked.agents)
             schedule = _schedule(server, fleet, asked.rate, asked.seconds)
             with database.connect("board") as connection:
                 watch = Watch(server, database, connection)
-                outcomes = open_loop(server.url, schedule, own_connections=True, each_second=watch.sample)
-                return f"{title}; PostgreSQL, durable; processes of the server: {asked.workers}", _rows(outcomes, watch)
+                outcomes = open_loop(
+                    server.url,
+                    schedule,
+                    own_connections=True,
+                    each_second=watch.count_files,
+                    until=asked.seconds * PATIENCE,
+                )
+                found = _rows(outcomes, watch, len(schedule))
+    return f"{title}; PostgreSQL, durable; processes of the server: {asked.workers}", found
 
 
 def _allow_files() -> None:
@@ -120,7 +128,9 @@ def _end(server: Served, number: int, member: Member, at: float, every: float, u
     """The end of what is held; then the claim of another item; then the end of that."""
 
     def ended(_: bytes) -> Due:
-        return Due(at + THINK_SECONDS, number, "next", request(server, "/v1/next", {"session": member.session}), claimed)
+        return Due(
+            at + THINK_SECONDS, number, "next", request(server, "/v1/next", {"session": member.session}), claimed
+        )
 
     def claimed(answer: bytes) -> Due | None:
         following = Member(member.session, *claim_of(answer))
@@ -137,15 +147,22 @@ class Watch:
         self._server, self._database, self._connection = server, database, connection
         self._began = time.perf_counter()
         self._start = self._spent()
-        self.files = self.connections = 0
-        self.memory = {"server": 0.0, "database": 0.0}
+        self.files = 0
 
-    def sample(self) -> None:
-        found = {"server": _family(self._server.pid), "database": _family(self._database.pid)}
-        for who, pids in found.items():
-            self.memory[who] = max(self.memory[who], sum(_megabytes(pid) for pid in pids))
-        self.files = max(self.files, *(_open_files(pid) for pid in found["server"]))
-        self.connections = max(self.connections, len(_backends(self._connection)))
+    def count_files(self) -> None:
+        """The most that one process of the server had open."""
+        self.files = max(self.files, *(_open_files(pid) for pid in _family(self._server.pid)))
+
+    def memory(self) -> dict[str, float]:
+        found = {"server": self._server.pid, "database": self._database.pid}
+        return {who: sum(map(_megabytes, _family(pid))) for who, pid in found.items()}
+
+    def connections(self) -> int:
+        """Those of others than this one."""
+        ((count,),) = self._connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+        return int(count)
 
     def spent(self) -> dict[str, float]:
         """For each second since the start."""
@@ -169,7 +186,9 @@ class Watch:
 
 def _family(pid: int) -> list[int]:
     """A process and those below it."""
-    return [pid, *(below for child in children(pid) for below in _family(child))]
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [pid, *(below for child in file.read().split() for below in _family(int(child)))]
+    return []
 
 
 def _megabytes(pid: int) -> float:
@@ -185,33 +204,28 @@ def _open_files(pid: int) -> int:
     return 0
 
 
-def _backends(connection: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
-    return connection.execute(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    ).fetchall()
-
-
-def _rows(outcomes: dict[str, Outcome], watch: Watch) -> list[dict[str, object]]:
-    spent = watch.spent()
+def _rows(outcomes: dict[str, Outcome], watch: Watch, left: int) -> list[dict[str, object]]:
+    spent, memory = watch.spent(), watch.memory()
     requests = sum(outcome.per_second for outcome in outcomes.values())
     pairs = outcomes["done"].per_second
-    rows: list[tuple[str, float, str]] = []
+    found: list[tuple[str, float, str]] = []
     for name, outcome in outcomes.items():
-        rows += [(f"{name}: rate", outcome.per_second, "/s"), (f"{name}: refused", outcome.refused, "")]
-        rows += [(f"{name}: {word}", outcome.share(share), "ms") for word, share in SHARES.items()]
-    rows += [
+        found += [(f"{name}: rate", outcome.per_second, "/s"), (f"{name}: refused", outcome.refused, "")]
+        found += [(f"{name}: {word}", outcome.share(share), "ms") for word, share in SHARES.items()]
+    found += [
         ("all requests", requests, "/s"),
+        ("requests that the run had no time for", left, ""),
         ("server: CPU", 100 * spent["server CPU"], "% of a core"),
         ("server: CPU of a request", 1e6 * spent["server CPU"] / requests, "us"),
-        ("server: memory", watch.memory["server"], "MB"),
+        ("server: memory", memory["server"], "MB"),
         ("server: open files", watch.files, ""),
         ("database: CPU", 100 * spent["database CPU"], "% of a core"),
         ("database: CPU of a request", 1e6 * spent["database CPU"] / requests, "us"),
-        ("database: memory", watch.memory["database"], "MB"),
-        ("database: connections", watch.connections, ""),
+        ("database: memory", memory["database"], "MB"),
+        ("database: connections", watch.connections(), ""),
         ("database: commits", spent["commits"], "/s"),
         ("database: WAL", spent["WAL"] / 1e6, "MB/s"),
         ("database: growth of a pair", spent["disk"] / pairs / 1000, "kB"),
         ("load generator: CPU", 100 * spent["load CPU"], "% of a core"),
     ]
-    return [{"what": what, "value": value, "unit": unit} for what, value, unit in rows]
+    return [{"what": what, "value": value, "unit": unit} for what, value, unit in found]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
+import math
 import os
 import select
 import socket
@@ -170,12 +171,17 @@ class Due(NamedTuple):
 
 
 def open_loop(
-    url: str, schedule: list[Due], *, own_connections: bool = False, each_second: Callable[[], object] | None = None
+    url: str,
+    schedule: list[Due],
+    *,
+    own_connections: bool = False,
+    each_second: Callable[[], object] | None = None,
+    until: float = math.inf,
 ) -> dict[str, Outcome]:
     """The outcome of the requests of each name. The time of an answer counts from when its request was due.
 
     With `own_connections`, who has no connection opens one, and keeps it until the server closes it; else requests take
-    any connection that is idle.
+    any connection that is idle. What is not sent at the instant `until` stays in the schedule.
     """
     loop = _OpenLoop(url, own_connections)
     heapq.heapify(schedule)
@@ -185,10 +191,13 @@ def open_loop(
         if each_second is not None and now > seconds:
             seconds = int(now) + 1
             each_second()
-        if schedule and schedule[0].at <= now:
+        is_over = now > until
+        if is_over and not loop.busy:
+            break
+        if schedule and schedule[0].at <= now and not is_over:
             loop.send(heapq.heappop(schedule))
             continue
-        for following in loop.receive(schedule[0].at - now if schedule else PATIENCE_SECONDS):
+        for following in loop.receive(schedule[0].at - now if schedule and not is_over else PATIENCE_SECONDS):
             heapq.heappush(schedule, following)
     return loop.close()
 

@@ -10,11 +10,12 @@ items (`--ended`), somebody reads `/v1/stats` every 3 seconds in one of two runs
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
 from bench import boards
-from bench.hot_verbs import claim_of, start_sessions
+from bench.hot_verbs import BATCH, claim_of, start_sessions
 from bench.http_load import Due, Outcome, Served, get, open_loop, request, served
 from dibs.board import connect
 
@@ -49,7 +50,9 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
 
 def _measured(store: str, url: str, board: str, rate: float, reads: bool, seconds: float) -> dict[str, object]:
     with connect(url, seeded=False) as opened:
-        opened.add_many({"title": "x"} for _ in range(int(2 * AGENTS * rate * (WARM_UP_SECONDS + seconds) / PAIR_SECONDS)))
+        # Twice as many as are claimed.
+        for _ in range(math.ceil(2 * AGENTS * rate * (WARM_UP_SECONDS + seconds) / PAIR_SECONDS / BATCH)):
+            opened.add_many([{"title": "x"}] * BATCH)
     with served(url) as server:
         return _row(store, board, rate, reads, run(server, rate, seconds, reads_stats=reads))
 

@@ -14,7 +14,7 @@ class Cell(NamedTuple):
     """The column of the row that has these values."""
 
     column: str
-    row: dict[str, object] = {}  # noqa: RUF012  # of a tuple
+    row: dict[str, object] = {}
 
 
 class Target(NamedTuple):

@@ -21,8 +21,13 @@ class HotVerbs:
     def __init__(self, app: FastAPI, service: Service) -> None:
         self._app: ASGIApp = app
         self._service = service
-        paths = {BY_NAME[name].path for name in HOT}
-        routes = [one for one in app.routes if isinstance(one, AuthRoute) and one.path in paths]
+        hot = {(BY_NAME[name].method, BY_NAME[name].path) for name in HOT}
+        # GET of the same path is another verb.
+        routes = [
+            one
+            for one in app.routes
+            if isinstance(one, AuthRoute) and any((method, one.path) in hot for method in one.methods or ())
+        ]
         #: By what stands before and after the item in the path; by the whole path if there is no item in it.
         self._routes = {tuple(one.path.split("{item}")): one for one in routes}
 
