@@ -201,6 +201,18 @@ def test_show_has_links_cost_retries_and_timeout(dibs: Dibs) -> None:
         assert part in said
 
 
+def test_stats_have_the_cost(dibs: Dibs) -> None:
+    for number in range(2):
+        dibs.ok("add", "t", "--id", f"x{number}")
+        dibs.ok("claim", f"x{number}")
+        dibs.ok("done", f"x{number}", "--cost", '{"usd": 0.25, "tokens": 1200}')
+    said = dibs.ok("stats")
+    assert re.search(r"cost of the latest runs\n  tokens +2,400\n  usd +0.5\n", said) or re.search(
+        r"cost of the latest runs\n  usd +0.5\n  tokens +2,400\n", said
+    )
+    assert dibs.json("stats")["cost"] == {"tokens": 2400, "usd": 0.5}
+
+
 def test_links_are_links_where_the_terminal_has_them(dibs: Dibs) -> None:
     dibs.ok("add", "t", "--id", "x", "--subject", "github:acme/shop#12")
     link = f"{LINK}https://github.com/acme/shop/issues/12{LINK_END}github:acme/shop#12{LINK}{LINK_END}"

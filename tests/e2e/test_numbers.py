@@ -72,6 +72,7 @@ add Two --id two --needs-approval
 approve two --yes
 claim two
 reject two --reason r
+reopen two
 add Three --id three
 exec three --agent runner -- true
 add Four --id four

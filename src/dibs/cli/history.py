@@ -197,7 +197,11 @@ def _stats_lines(figures: Stats, paint: Paint) -> list[str]:
         "time to claim": _time(figures.time_to_claim_seconds),
         "time held": _time(figures.claim_duration_seconds),
     }
-    return [*lines, "", paint("claims", "bold"), *(_figure(name, value) for name, value in claims.items())]
+    lines += ["", paint("claims", "bold"), *(_figure(name, value) for name, value in claims.items())]
+    if figures.cost:
+        costs = (_figure(clean(name), f"{amount:,.10g}") for name, amount in figures.cost.items())
+        lines += ["", paint("cost of the latest runs", "bold"), *costs]
+    return lines
 
 
 def _bars(counts: dict[str, int], colours: dict[str, str], paint: Paint) -> list[str]:
