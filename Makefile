@@ -56,7 +56,7 @@ format: $(STAMP) ## Let ruff put everything in order
 soak: $(STAMP) ## The long versions of the racing, crash and model tests
 	DIBS_SOAK=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests
 
-bench: $(VENV)/.bench ## Measure, print tables, write JSON
+bench: $(VENV)/.bench ## Measure every target beside its limit: a table, JSON, a picture (15 minutes)
 	$(BIN)/python -m bench
 
 screenshots: $(STAMP) $(VENV)/.web ## Pictures of every view of the dashboard, into screenshots/

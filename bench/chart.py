@@ -12,14 +12,14 @@ from html import escape
 
 from bench.targets import Judged, shown
 
-WIDTH, LINE, TOP, BOTTOM = 1100, 22, 74, 64
+WIDTH, LINE, TOP, BOTTOM = 1180, 22, 74, 64
 #: Where the names end, the scale begins and ends, and the figures begin.
-NAMES_END, SCALE_FROM, SCALE_TO, FIGURES = 440, 455, 775, 790
+NAMES_END, SCALE_FROM, SCALE_TO, FIGURES = 490, 505, 825, 840
 #: The ends of the scale, and what is written at its lines.
 FACTOR_MAX = 4.0
 LINES = {0.25: "1/4", 0.5: "1/2", 1.0: "target", 2.0: "2 times", 4.0: "4 times"}
 STYLE = """
-text { font: 12px system-ui, sans-serif; fill: #1b1f24 } .title { font-size: 16px; font-weight: 600 }
+text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #1b1f24 } .title { font-size: 16px; font-weight: 600 }
 .dim { fill: #57606a } .paper { fill: #ffffff } .line { stroke: #d0d7de } .target { stroke: #57606a }
 .met { fill: #1a7f37 } .missed { fill: #b35900 } .limit { fill: #ffffff; stroke: #0550ae; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {

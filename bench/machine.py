@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import tempfile
 from importlib import metadata
 
 import apsw
 
 from bench import servers
 from dibs.config import DEFAULTS
+from dibs.store.sqlite.database import open_database
+from dibs.store.sqlite.lock import FairLock
 
 #: PostgreSQL's settings that durability and speed depend on.
 SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method", "shared_buffers")
-PACKAGES = ("psycopg", "uvicorn", "fastapi", "starlette", "pgqueuer", "procrastinate", "huey", "litequeue")
+SYNCHRONOUS = {"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
+PACKAGES = ("psycopg", "uvicorn", "fastapi", "starlette", "pgqueuer", "procrastinate")
 
 
 def facts() -> dict[str, str]:
@@ -37,11 +41,6 @@ def _processor() -> str:
 
 def _sqlite_settings() -> str:
     """Read from a board's own connection."""
-    import tempfile
-
-    from dibs.store.sqlite.database import open_database
-    from dibs.store.sqlite.lock import FairLock
-
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "board.db")
         lock = FairLock(path, DEFAULTS.lock_wait_seconds)
@@ -50,7 +49,7 @@ def _sqlite_settings() -> str:
         ((level,),) = connection.execute("PRAGMA synchronous").fetchall()
         connection.close()
         lock.forget()
-    return f"journal_mode {mode}, synchronous {('OFF', 'NORMAL', 'FULL', 'EXTRA')[level]}"
+    return f"journal_mode {mode}, synchronous {SYNCHRONOUS[str(level)]}"
 
 
 def _postgres() -> str:
