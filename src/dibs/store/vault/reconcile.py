@@ -15,7 +15,7 @@ from dibs.model import EDITABLE, ENDED, IN_PROGRESS, PENDING_APPROVAL, READY, Ne
 from dibs.rules import ending, items, queueing, reviewing
 from dibs.rules.decision import State
 from dibs.store.sql import item_verbs, rows
-from dibs.store.vault import layout
+from dibs.store.vault import layout, void_runs
 from dibs.store.vault.file_identity import TaskFiles
 from dibs.store.vault.folder_verbs import ACTOR, FolderVerbs, send_back
 from dibs.store.vault.index import UNSEEN, Entry
@@ -23,7 +23,6 @@ from dibs.store.vault.layout import name_of
 from dibs.store.vault.taskfile import run_annotations, task_text
 from dibs.store.vault.taskfile.facts import digest
 from dibs.store.vault.taskfile.run_blocks import shows_another_draft
-from dibs.store.vault.void_runs import is_contradicted, sessions_of, void_local_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,7 +229,7 @@ class Reconciler:
         before = self.t.entry_of(task.id)
         approved = self.t.approved_draft(self.t.state(task.id).item)
         if self._is_overruled(task):
-            void_local_runs(self.t, task, ACTOR)
+            void_runs.void_local_runs(self.t, task, ACTOR)
         refused = self._edit(task)
         self._check_draft(path, task)
         not_followed = self._follow_folder(path, task)
@@ -244,9 +243,9 @@ class Reconciler:
 
     def _is_overruled(self, task: Task) -> bool:
         """Whether the remote's record, which came with this file, contradicts claims that this clone gave by itself."""
-        if self._remote is None or not is_contradicted(self.t, task, self.t.state(task.id)):
+        if self._remote is None or not void_runs.is_contradicted(self.t, task, self.t.state(task.id)):
             return False
-        return any(sessions_of(record) == sessions_of(task) for record in self._records(task))
+        return any(void_runs.sessions_of(record) == void_runs.sessions_of(task) for record in self._records(task))
 
     def _records(self, task: Task) -> list[Task]:
         return [] if self._remote is None else self._remote.records(task.name)
