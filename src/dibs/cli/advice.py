@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dibs.cli.words import OWN
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable, ItemNotClaimed, ItemNotFound
+from dibs.model import PENDING_APPROVAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _what_to_type(cli: Cli, command: str, item: str, error: DibsError) -> str | 
             return f"to queue for it: dibs claim {item} --wait 10m"
         case ItemNotClaimable() if command in ("claim", "exec") and error.facts.get("offered_to"):
             return f"to queue for it: dibs claim {item} --wait 10m"
-        case ItemNotClaimable() if command in ("claim", "exec"):
+        case ItemNotClaimable() if command in ("claim", "exec") and error.facts.get("status") == PENDING_APPROVAL:
             return f"see: dibs show {item}"
         case ItemNotClaimed() if command in OWN and error.message.endswith("the item is ready"):
             return f"to claim it: dibs claim {item}"
