@@ -5,6 +5,7 @@
     python -m bench postgres --rounds 1     options come after the names, and go to each part
     python -m bench --list                  the parts, with a sentence each
     python -m bench --svg FILE              draw the targets of the last run again, into FILE
+    python -m bench --scaling FILE          write the tables of docs/operations/scaling.md from the last run of `fleet`
 
 Which figure of which part a target is about is in `bench/targets.py`.
 """
@@ -14,10 +15,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import sys
 import time
 
-from bench import chart, machine, parts, targets
+from bench import chart, machine, parts, scaling, targets
 from bench.parts import NAMES, Rows
 
 RESULTS, PICTURE = "bench/latest.json", "bench/latest.svg"
@@ -31,6 +33,8 @@ def main(words: list[str]) -> None:
         _list()
     elif options[:1] == ["--svg"] and len(options) == 2:
         _draw(options[1])
+    elif options[:1] == ["--scaling"] and len(options) == 2:
+        _write_scaling(options[1])
     elif unknown or (options and not names):
         sys.exit(f"bench: {' '.join(unknown or options)} is no part; the parts are {', '.join(NAMES)}")
     else:
@@ -40,6 +44,8 @@ def main(words: list[str]) -> None:
 def _measure(wanted: dict[str, tuple[str, ...]]) -> None:
     # Without compiled modules every process would compile dibs anew, and that is not what users do.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Ended from outside, it ends the servers that it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     where = machine.facts()
     for name, fact in where.items():
         print(f"{name}: {fact}")
@@ -80,6 +86,16 @@ def shown(value: object) -> str:
 def _list() -> None:
     for name in NAMES:
         print(f"{name:12} {'' if name in parts.OF_TARGETS else '(by name only) '}{parts.sentence(name)}")
+
+
+def _write_scaling(path: str) -> None:
+    with open(RESULTS, encoding="utf-8") as file:
+        last = json.load(file)
+    fleet = last["parts"]["fleet"]
+    with open(path, encoding="utf-8") as document:
+        text = document.read()
+    with open(path, "w", encoding="utf-8") as document:
+        document.write(scaling.written(text, fleet["title"], fleet["rows"], last["machine"]))
 
 
 def _draw(path: str) -> None:

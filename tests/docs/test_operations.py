@@ -447,7 +447,7 @@ def check_repeatable(text: str) -> None:
 
 
 def check_bench(text: str) -> None:
-    from bench.__main__ import NAMES
+    from bench.parts import NAMES
 
     named = set(re.findall(r"`python -m bench (\w+)`", text))
     assert named
