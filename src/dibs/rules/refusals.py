@@ -11,11 +11,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Claim, Item, Request, Run
+    from dibs.model import Claim, Item, Request, Run, Session
 
 
 def item_not_found(item: str | None) -> ItemNotFound:
     return ItemNotFound(f"there is no item {item}", item=item)
+
+
+def live_session(id: str, session: Session | None) -> Session:
+    """This session, if there is one and it has not ended; raises the refusal otherwise."""
+    if session is None or session.ended_at is not None:
+        raise session_not_found(id, ended=session is not None, reason=None if session is None else session.end_reason)
+    return session
 
 
 def session_not_found(session: str, *, ended: bool, reason: str | None = None) -> SessionNotFound:

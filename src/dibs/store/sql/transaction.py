@@ -116,7 +116,14 @@ class Transaction(ABC):
         row = self.one("item_by_id", id=item)
         if row is None:
             raise refusals.item_not_found(item)
-        return self.state_of(rows.item(row))
+        found, run = rows.item(row), self.one("latest_run", item=item)
+        return State(
+            item=found,
+            claim=self.claim_of(item),
+            run=None if run is None else rows.run(run),
+            blockers=self.blockers_of(item) if found.depends_on else (),
+            tickets=tuple(rows.ticket(row) for row in self.all("open_tickets", item=item)),
+        )
 
     def record_due(self, item: str) -> State:
         """Write the item's overdue steps; the state after them."""
@@ -125,15 +132,6 @@ class Transaction(ABC):
         for step in steps:
             self.apply(step)
         return state
-
-    def state_of(self, item: Item) -> State:
-        return State(
-            item=item,
-            claim=self.claim_of(item.id),
-            run=self.latest_run(item.id),
-            blockers=self.blockers_of(item.id) if item.depends_on else (),
-            tickets=tuple(rows.ticket(row) for row in self.all("open_tickets", item=item.id)),
-        )
 
     def states(self, items: Iterable[str]) -> dict[str, State]:
         """The states of many items, in a fixed number of statements and without locks."""
@@ -184,10 +182,6 @@ class Transaction(ABC):
         row = self.one("claim_of_item", item=item)
         return None if row is None else rows.claim(row)
 
-    def latest_run(self, item: str) -> Run | None:
-        row = self.one("latest_run", item=item)
-        return None if row is None else rows.run(row)
-
     def run_of(self, item: str, token: int) -> Run | None:
         row = self.one("run_by_token", item=item, token=token)
         return None if row is None else rows.run(row)
@@ -196,14 +190,7 @@ class Transaction(ABC):
         """The session, which exists and has not ended."""
         self.lock_session(session)
         row = self.one("session_by_id", id=session)
-        return self.live(session, None if row is None else rows.session(row))
-
-    def live(self, id: str, session: Session | None) -> Session:
-        """This session, if it was found and has not ended; raises the refusal otherwise."""
-        if session is None or session.ended_at is not None:
-            reason = None if session is None else session.end_reason
-            raise refusals.session_not_found(id, ended=session is not None, reason=reason)
-        return session
+        return refusals.live_session(session, None if row is None else rows.session(row))
 
     def session_and_agent(self, session: str) -> tuple[Session, Agent]:
         """The session, which exists and has not ended, with its agent."""
@@ -259,8 +246,7 @@ class Transaction(ABC):
         return self._number("live_claim_count", session=session)
 
     def _number(self, name: str, **parameters: Any) -> int:
-        row = self.one(name, **parameters, now=self.now)
-        return 0 if row is None else int(row[0])
+        return int(self.scalar(name, **parameters, now=self.now) or 0)
 
     def scalar(self, statement: str, /, **parameters: Any) -> float | None:
         """The first column of the first row."""

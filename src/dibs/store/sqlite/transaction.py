@@ -72,7 +72,7 @@ class SqliteTransaction(Transaction):
         row = self.one("session_and_agent", id=session)
         if row is None:
             return super().session_and_agent(session)
-        return self.live(session, rows.session(row[: len(SESSION)])), rows.agent(row[len(SESSION) :])
+        return refusals.live_session(session, rows.session(row[: len(SESSION)])), rows.agent(row[len(SESSION) :])
 
     def close(self) -> None:
         """Close all cursors: a result that was not read to its end would pin its snapshot."""
