@@ -138,7 +138,7 @@ def test_hot_verbs_do_not_reach_fastapi(tmp_path: Path) -> None:
         guard = app.make(Service(board.store, board.settings), ServerSettings(), 8377, None)
         assert isinstance(guard, Guard)
         assert isinstance(guard._app, HotVerbs)
-        guard._app._app = unexpected
+        guard._app.app = unexpected
         for verb in HOT:
             sent: list[Message] = []
 

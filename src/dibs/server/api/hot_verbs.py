@@ -19,7 +19,7 @@ HOT = ("heartbeat", "next", "claim", "done", "progress", "release")
 
 class HotVerbs:
     def __init__(self, app: FastAPI, service: Service) -> None:
-        self._app: ASGIApp = app
+        self.app: ASGIApp = app
         self._service = service
         hot = {(BY_NAME[name].method, BY_NAME[name].path) for name in HOT}
         # GET of the same path is another verb.
@@ -34,7 +34,7 @@ class HotVerbs:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._find(scope)
         if found is None:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         route, in_path = found
         # Metrics count by the path of the route.
