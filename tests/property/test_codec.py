@@ -40,6 +40,7 @@ BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
     "tuple[str, ...]": st.lists(names, max_size=3).map(tuple),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | facts,
+    "dict[str, float]": st.dictionaries(names, st.floats(0, 1e6), max_size=3),
     "dict[str, int]": st.dictionaries(names, st.integers(0, 1000), max_size=3),
     "list[dict[str, Any]]": st.lists(facts, max_size=2),
 }

@@ -142,5 +142,5 @@ def test_priorities_are_what_beads_means_by_them(one: Agent, said: str, meant: i
 def test_priority_0_is_low_and_is_said_to_be(one: Agent) -> None:
     exit_code, said = one.type("dibs add Search --id iv-2 --priority 0")
     assert exit_code == 0
-    assert "0 is below low" in said
+    assert "priority 0 is low here: a higher number is sooner" in said
     assert "write P0" in said

@@ -23,5 +23,8 @@ class Delegate:
     def find_dead(self, find_dead: FindDead) -> None:
         self.inner.find_dead = find_dead
 
+    def shared_commits(self) -> None:
+        """A server calls the verbs of this store, instead of those of `inner` in shared commits."""
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
