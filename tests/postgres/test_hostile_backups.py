@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dibs.errors import Invalid
+from dibs.system import progress
 from dibs.testing.conformance.asking import added, session
 from tests.kit import postgres
 from tests.kit.postgres import PostgresHarness
@@ -69,3 +70,16 @@ def test_a_backup_that_was_tampered_with_is_refused(harness: PostgresHarness, tm
         assert refused.value.message.isprintable()
         assert list(board.export()) == before, change
     assert board.restore(str(tmp_path / "backup")) == 2
+
+
+def test_a_restore_reports_how_far_it_is(
+    harness: PostgresHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    added(board, "x", "y")
+    board.backup(str(tmp_path / "backup"))
+    total = len(list(board.export()))
+    heard: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(progress, "listener", lambda *report: heard.append(report))
+    board.restore(str(tmp_path / "backup"))
+    assert heard == [("restored", done, total) for done in range(1, total + 1)]

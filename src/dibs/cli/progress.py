@@ -27,7 +27,7 @@ FIRST_SECONDS, REDRAW_SECONDS = 0.4, 0.2
 DRAWN_CALLS = 1000
 #: The time left is guessed from this much of the work on.
 GUESSED_SECONDS = 1.0
-#: Steps take different times, so the time left is not guessed from them.
+#: Steps take different times, so that the time left is a rough guess.
 STEP = "step"
 ERASE_LINE = "\r\x1b[K"
 
@@ -46,7 +46,7 @@ class Progress:
     ) -> None:
         self.what, self.total, self.unit, self.is_estimate = what, total, unit, is_estimate
         self.count = self._calls = 0
-        self._began = time.monotonic()
+        self._began = self._all_began = time.monotonic()
         self._over = threading.Event()
         self._is_shown = is_shown and sys.stderr.isatty()
         self._is_drawn = False
@@ -112,7 +112,11 @@ class Progress:
             counted = f" {_figure(done)} {self.unit}s" if done else ""
             return f"{self.what}{counted}, {times.span(seconds)}"
         if self.unit == STEP:
-            return f"{self.what} (step {done} of {total}), {times.span(seconds)}"
+            line = f"{self.what} (step {done} of {total}), {times.span(seconds)}"
+            before = time.monotonic() - self._all_began - seconds
+            if done > 1 and before + seconds >= GUESSED_SECONDS:
+                line += f", about {times.span(before / (done - 1) * (total - done + 1))} left"
+            return line
         about = "about " if self.is_estimate else ""
         line = f"{self.what} {_figure(done)} of {about}{_figure(total)} {self.unit}s"
         line += f", {done * 100 // max(1, total)}%"

@@ -31,13 +31,13 @@ def write(path: str, records: Iterator[tuple[str, dict[str, Any]]]) -> None:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
 
-def require_complete(path: str) -> None:
-    """Refuse a file that is not a complete backup."""
+def require_complete(path: str) -> int:
+    """The number of records of a backup; refuses a file that is not a complete one."""
     try:
         with open(path, "rb") as file:
             if json.loads(file.readline(1000)) != HEADER:
                 raise ValueError("its first line is not a header")
-            _refuse_damaged(file)
+            return _count(file)
     except (OSError, ValueError) as error:
         raise StoreUnusable(
             f"{path} cannot be restored: it is not a complete backup of a board ({error})", path=path
@@ -75,7 +75,7 @@ def _write_records(file: Any, records: Iterator[tuple[str, dict[str, Any]]]) -> 
     file.write(_line(_end(count, digest.hexdigest())))
 
 
-def _refuse_damaged(file: Any) -> None:
+def _count(file: Any) -> int:
     count, digest, last = 0, hashlib.sha256(), b""
     for line in file:
         if last:
@@ -84,6 +84,7 @@ def _refuse_damaged(file: Any) -> None:
         last = line
     if not last or json.loads(last) != _end(count, digest.hexdigest()):
         raise ValueError("its records do not match its digest")
+    return count
 
 
 def _end(count: int, digest: str) -> dict[str, Any]:

@@ -255,17 +255,18 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
     def restore(self, path: str, *, actor: str) -> int:
         from dibs.store.postgres import backups
+        from dibs.system import progress
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
-        backups.require_complete(path)
+        count = backups.require_complete(path)
 
         def restore(t: Transaction) -> int:
             # Under a lock of every table: the restored board has to continue from the last token that was given.
             t.run("lock_tables", {})
             given = archive.highest(t)
             t.run("delete_all", {})
-            archive.load_records(t, backups.read(path))
+            archive.load_records(t, progress.counted(backups.read(path), "restored", lambda: count))
             t.one("advance_sequences")
             return archive.retire_tokens(t, given, actor)
 
