@@ -60,9 +60,10 @@ def allowed(verb: str, status: str) -> bool:
 def require(verb: str, item: Item) -> None:
     """Refuse a verb that is not allowed in the item's status."""
     if not allowed(verb, item.status):
-        needed = " or ".join(TRANSITIONS[verb])
+        *others, last = TRANSITIONS[verb]
+        needed = f"{', '.join(others)} or {last}" if others else last
         raise ItemNotClaimable(
-            f"{item.id} is {item.status}; {verb} requires {needed}",
+            f"{item.id} is {item.status}; {verb} is for an item that is {needed}",
             item=item.id,
             status=item.status,
             why=f"{verb} needs {needed}",
