@@ -217,7 +217,7 @@ class Synced(Value):
 
 class Stats(Value):
     """The board in figures; rates and means cover everything that was not pruned. `cost` sums, by name, the numbers in
-    the costs of the latest 10,000 runs."""
+    the costs of the latest 1,000 runs."""
 
     items: dict[str, int]
     ready: list[dict[str, Any]]

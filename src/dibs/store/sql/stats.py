@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 READY_GROUPS_MAX = 1_000
 CLAIMS_MAX = 100_000
 #: Of how many runs `stats` sums the costs.
-COSTS_MAX = 10_000
+COSTS_MAX = 1_000
 #: From bad to good. A session has the health of its least healthy claim.
 HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 
