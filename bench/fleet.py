@@ -30,7 +30,7 @@ from tests.kit.postgres_server import LocalServer
 
 #: How many requests are under way at a time while the fleet comes up.
 STARTERS = 32
-#: A server that is too slow gets so many times the seconds of the run, and what is left then is told.
+#: A run ends after this many times its seconds; requests that were not sent by then are reported.
 PATIENCE = 1.5
 #: Between an item's end and the claim of the next.
 THINK_SECONDS = 0.1

@@ -3,7 +3,7 @@
     python -m bench large --stores SQLite --sizes 1000,100000
 
 `rows alone` is the limit: the same rows, read through a bare connection and thrown away. Times are medians in
-milliseconds; doctor runs once on each board, as a command of its own, whose peak memory is told. `CPU` is the time that
+milliseconds; doctor runs once on each board, as a command of its own, with its peak memory. `CPU` is the time that
 the reader itself computed, which other programs on the machine hardly change.
 """
 

@@ -65,7 +65,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.5, help="how long each of them works in each round")
     parser.add_argument("--workers", type=_numbers, default=[1, 8, 32], help="such as 1,8,32")
     parser.add_argument("--batches", type=_numbers, default=[1, 10, 100], help="such as 1,10,100")
-    parser.add_argument("--only", default="", help="such as dibs,pgbench,pgqueuer: nobody else takes part")
+    parser.add_argument("--only", default="", help="measure only these, such as dibs,pgbench,pgqueuer")
     return parser.parse_args(arguments)
 
 

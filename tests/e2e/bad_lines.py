@@ -230,7 +230,7 @@ class Answers:
     def _answer(self, group: str, line: str) -> str:
         folder = self._empty if group == "Without a board" else self._folder
         done = self._run(shlex.split(line), folder, ENVIRONMENTS.get(group, SESSION))
-        said = (done.stdout + done.stderr).replace(str(self._folder), "/work")
+        said = (done.stdout + done.stderr).replace(str(self._folder), "/home/you/shop")
         said = re.sub(r"\d\d:\d\d:\d\d", "HH:MM:SS", said)
         said = re.sub(r"for \d+m( \d+s)? more", "for 30m more", said)
         return f"\n$ dibs {line}\n{said}[{done.returncode}]\n"

@@ -8,9 +8,9 @@ from typing import Any
 import apsw
 import pytest
 
-from dibs.board import Board
+from dibs.board import Board, connect
 from dibs.config import DEFAULTS
-from dibs.store.sql import overview, paging
+from dibs.store.sql import overview, paging, stats
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.sqlite.transaction import STATEMENTS
 
@@ -133,3 +133,18 @@ def test_a_filter_is_read_before_the_board_is_locked(tmp_path: Path, monkeypatch
         other.close()
     assert answer.done == ("a",)
     assert [(one.item, one.code) for one in answer.refused] == [("b", "TASK_CHANGED")]
+
+
+def test_the_costs_of_an_agent_are_looked_for_among_a_bounded_number_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent with few runs, or with none, would make `stats` read all runs of the board."""
+    monkeypatch.setattr(stats, "COSTS_MAX", 2)
+    with connect(str(tmp_path / "board.db"), create=True) as board:
+        for number, agent in enumerate(("ann", "bob", "ann", "bob")):
+            board.add("t", id=f"t{number}")
+            me = board.start_session(agent).id
+            board.claim(f"t{number}", session=me)
+            board.done(f"t{number}", session=me, cost={"usd": 10**number})
+        assert board.stats().cost == {"usd": 1100}
+        assert board.stats(agent="ann").cost == {"usd": 100}

@@ -379,9 +379,8 @@ WITH numbers AS (
            CASE WHEN length(entry.value::text) <= 40
                  AND (strpos(lower(entry.value::text), 'e') = 0 OR entry.value::text !~ '[eE][+-]?[0-9]{3}')
                 THEN entry.value::text::double precision END AS amount
-    FROM (SELECT cost FROM dibs.runs WHERE :agent::text IS NULL OR agent = :agent ORDER BY seq DESC LIMIT :most) AS r,
-         LATERAL json_each(r.cost) AS entry
-    WHERE r.cost::text <> '{}' AND json_typeof(entry.value) = 'number' AND length(entry.key) <= :name_length
+    FROM (SELECT cost, agent FROM dibs.runs ORDER BY seq DESC LIMIT :most) AS r, LATERAL json_each(r.cost) AS entry
+    WHERE (:agent::text IS NULL OR r.agent = :agent) AND r.cost::text <> '{}' AND json_typeof(entry.value) = 'number' AND length(entry.key) <= :name_length
 )
 SELECT name, sum(amount) FROM numbers WHERE abs(amount) <= :amount_max
 GROUP BY name ORDER BY count(*) DESC, name LIMIT :names

@@ -162,7 +162,7 @@ def _percentiles(found: Iterable[tuple[int, int]]) -> dict[str, dict[int, float]
 
 
 def costs_of_latest_runs(t: Transaction, agent: str | None, most: int) -> dict[str, float]:
-    """What the latest runs, up to `most`, have cost, by name."""
+    """What the latest `most` runs of the board have cost, by name; with an agent, only its own among them."""
     found = t.all("costs_of_latest_runs", agent=agent, most=most, **COST_LIMITS)
     return {name: _rounded(amount) for name, amount in sorted(found)}
 

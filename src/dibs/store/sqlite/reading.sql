@@ -356,10 +356,10 @@ ORDER BY e.id DESC LIMIT :limit
 
 -- name: costs_of_latest_runs
 SELECT entry.key, total(entry.value)
-FROM (SELECT cost FROM runs WHERE :agent IS NULL OR agent = :agent ORDER BY seq DESC LIMIT :most) AS r
+FROM (SELECT cost, agent FROM runs ORDER BY seq DESC LIMIT :most) AS r
      CROSS JOIN json_each(r.cost) AS entry
-WHERE r.cost <> '{}' AND entry.type IN ('integer', 'real') AND abs(CAST(entry.value AS REAL)) <= :amount_max
-  AND length(entry.key) <= :name_length
+WHERE (:agent IS NULL OR r.agent = :agent) AND r.cost <> '{}' AND entry.type IN ('integer', 'real')
+  AND abs(CAST(entry.value AS REAL)) <= :amount_max AND length(entry.key) <= :name_length
 GROUP BY entry.key ORDER BY count(*) DESC, entry.key LIMIT :names
 
 -- Of the names that a cost has, those that the most runs have.
