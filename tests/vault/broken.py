@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dibs.board import Board
 from dibs.store.vault.disk import Disk
+from dibs.store.vault.plan import Change
+from dibs.store.vault.redo_log import Redo, RedoLog
 from dibs.store.vault.safe_fs import Stamp, stamp_of
 from dibs.store.vault.store import VaultStore
 from tests.kit import vault
@@ -37,7 +40,7 @@ class Overwriting(Disk):
 class Volatile(Disk):
     """What was moved is left to the system to bring to the disk."""
 
-    def sync(self) -> None:
+    def sync(self, folders: Iterable[str] = ()) -> None:
         pass
 
 
@@ -55,6 +58,26 @@ def volatile(**kwargs: Any) -> Board:
     # SQLite would bring the whole journal of the file system to the disk, and with it everything before.
     board.store.engine.connection().execute("PRAGMA synchronous = OFF").fetchall()
     return board
+
+
+def unlogged(**kwargs: Any) -> Board:
+    """Folders are not synced, and nothing is logged in place of that."""
+
+    def put(self: RedoLog, change: Change, stamp: Stamp) -> bool:
+        return True
+
+    RedoLog.put = put  # type: ignore[method-assign]  # in a process of its own
+    return vault.open_board(**kwargs)
+
+
+def unread_log(**kwargs: Any) -> Board:
+    """What is in the log is not brought back."""
+
+    def find_lost(self: RedoLog, seen: Mapping[str, Stamp]) -> list[Redo]:
+        return []
+
+    RedoLog.find_lost = find_lost  # type: ignore[method-assign]  # in a process of its own
+    return vault.open_board(**kwargs)
 
 
 def _with(disk: type[Disk], kwargs: dict[str, Any]) -> Board:

@@ -14,7 +14,6 @@ from typing import Any
 
 from dibs.board import Board
 from dibs.errors import DibsError, StoreUnavailable
-from dibs.testing.actors import say
 
 #: As the source writes them.
 CLAIMED = """
@@ -151,14 +150,3 @@ def take_and_give_back(board: Board, *, agent: str, stop: str, seed: int) -> dic
         if held.claim is not None and held.claim.agent == agent:
             board.release(held.item.id, session=session)
     return did
-
-
-def say_each(board: Board, *, agent: str) -> None:
-    """Claim and finish one after the other, and say each as soon as it is acknowledged."""
-    session = board.start_session(agent).id
-    while grants := board.next(session=session):
-        item, token = grants[0].item.id, grants[0].claim.token
-        say({"said": [item, "claimed", token]})
-        if token % 2 == int(item[-1]) % 2:
-            board.done(item, session=session)
-            say({"said": [item, "done", token]})

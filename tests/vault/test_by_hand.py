@@ -574,7 +574,7 @@ def test_a_stray_of_the_same_name_is_not_taken_for_the_item_that_was_moved(board
     assert any("In_Progress/other/x.md" in one.what for one in doctor.examine(board))
 
 
-@pytest.mark.parametrize("moment", ["move", "sync"])
+@pytest.mark.parametrize("moment", ["move", "exchange"])
 def test_what_is_released_is_released_though_somebody_takes_it_at_once(
     board: Board, root: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -584,11 +584,12 @@ def test_what_is_released_is_released_though_somebody_takes_it_at_once(
     board.claim("x", session=session)
     plain = getattr(Disk, moment)
 
-    def taken(self: Disk, *words: str) -> None:
-        plain(self, *words)
+    def taken(self: Disk, *words: str | bytes) -> object:
+        answer = plain(self, *words)
         if (root / "Needs_Action/x.md").exists():
             monkeypatch.undo()
             move(root, "Needs_Action/x.md", "In_Progress/local/x.md")
+        return answer
 
     monkeypatch.setattr(Disk, moment, taken)
     assert board.release("x", session=session, reason="not mine").run.outcome == "released"

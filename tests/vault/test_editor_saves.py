@@ -42,23 +42,29 @@ def test_no_line_is_lost(folder: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["written in place", "renamed over"])
-def test_a_save_right_after_ours_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
+@pytest.mark.parametrize("is_logged", [True, False], ids=["logged", "synced"])
+def test_a_save_right_after_ours_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool, is_logged: bool
+) -> None:
     with vault.harness(folder) as harness:
         board, root = harness.board(), folder / "vault"
+        put(root, "Needs_Action/first.md", "# Another\n")
         put(root, "Needs_Action/x.md", "# Do it\n\nas before\n")
         session = board.start_session("coder").id
-        sync = Disk.sync
+        move = Disk.move
+        if is_logged:
+            board.claim("first", session=session)  # makes the folder; nothing has to be synced for the next claim
 
-        def saved_before(disk: Disk) -> None:
+        def saved_after(disk: Disk, path: str, to: str) -> None:
+            move(disk, path, to)
             file = root / "In_Progress/coder/x.md"
             draft = file if in_place else file.with_name(".x.md.tmp")
             draft.write_text(file.read_text().replace("as before", "another way, which is longer"))
             draft.rename(file)
             monkeypatch.undo()
-            sync(disk)
 
-        monkeypatch.setattr(Disk, "sync", saved_before)
-        board.next(session=session)
+        monkeypatch.setattr(Disk, "move", saved_after)
+        board.claim("x", session=session)
         assert board.get("x").item.body == "another way, which is longer\n"
 
 

@@ -8,93 +8,90 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dibs.board import Board
 from dibs.testing import sizes
 from dibs.testing.actors import Actor, Gone
 from dibs.testing.clock import FileClock
-from dibs.testing.invariants import assert_sound
+from tests.kit.soak import in_a_soak
 from tests.vault import powercut
-from tests.vault.conftest import places, put
+from tests.vault.acknowledged import Said
+from tests.vault.conftest import put
 from tests.vault.powercut import Disk
 
 ITEMS = 60
-ROUNDS = 3 if sizes.FACTOR == 1 else 30
-TRIES_MAX = 10
+ROUNDS = sizes.rounds(3, 50)
+TRIES_MAX = 30
 SOUND = "tests.kit.vault:open_board"
-#: item -> the last thing that was acknowledged, and its token.
-Said = dict[str, list[Any]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def power(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lacking = powercut.missing(tmp_path_factory.mktemp("power"))
-    if lacking is not None:
-        pytest.skip(lacking)
+#: More than a session is told.
+SAID_MAX = 4 * ITEMS
+KINDS = ["ext4", *in_a_soak("xfs")]
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    with Disk(tmp_path) as disk:
+def disk(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Disk]:
+    kind = getattr(request, "param", "ext4")
+    lacking = powercut.missing(tmp_path_factory.mktemp("power"), kind)
+    if lacking is not None:
+        pytest.skip(lacking)
+    with Disk(tmp_path, kind) as disk:
         yield disk
 
 
+@pytest.mark.parametrize("disk", KINDS, indirect=True)
 def test_what_was_acknowledged_is_there_after_a_power_cut(disk: Disk) -> None:
     seed = sizes.seed()
     draw = random.Random(seed)
     acknowledged = 0
     for number in range(ROUNDS):
-        wrong, said = cut_off(disk, disk.place / str(number), draw, SOUND)
+        wrong, said = cut_off(disk, draw, SOUND, is_idle=number % 2 == 1)
         acknowledged += len(said)
         assert not wrong, f"seed {seed}, round {number}: {wrong[:5]}"
-    print(f"seed {seed}: {acknowledged} items acknowledged before {ROUNDS} cuts")
+    print(f"seed {seed}: {acknowledged} verbs acknowledged before {ROUNDS} cuts of {disk.kind}")
 
 
-def test_a_store_that_does_not_bring_it_to_the_disk_is_found_out(disk: Disk) -> None:
+@pytest.mark.parametrize("broken", ["volatile", "unlogged", "unread_log"])
+def test_a_store_that_does_not_bring_it_to_the_disk_is_found_out(disk: Disk, broken: str) -> None:
     draw = random.Random(sizes.seed())
-    tries = (
-        cut_off(disk, disk.place / str(number), draw, "tests.vault.broken:volatile") for number in range(TRIES_MAX)
-    )
+    tries = (cut_off(disk, draw, f"tests.vault.broken:{broken}", is_idle=True) for _ in range(TRIES_MAX))
     assert any(wrong for wrong, _ in tries), "every promise was kept"
 
 
-def cut_off(disk: Disk, root: Path, draw: random.Random, call: str) -> tuple[list[str], Said]:
-    """Let an agent work until the power is cut: which of what it had been told is not so afterwards."""
-    for number in range(ITEMS):
-        put(root, f"Needs_Action/item-{number:02}.md", f"# {number}\n\nby hand\n")
+def cut_off(disk: Disk, draw: random.Random, call: str, *, is_idle: bool = False) -> tuple[list[str], list[Said]]:
+    """Let an agent work until the power is cut, with `is_idle` after its last verb, otherwise within the next: which of
+    what it had been told is not so afterwards."""
+    disk.renew()
+    root = disk.place / "vault"
+    names = [f"item-{number:02}.md" for number in range(ITEMS)]
+    for name in names:
+        put(root, f"Needs_Action/{name}", f"# {name}\n\nby hand\n")
     _bring_to_disk(root)
+    count = draw.randrange(1, 2 * ITEMS)
     with _acting(disk, root, call) as actor:
-        actor.play("tests.vault.racing:say_each", agent="ann")
-        said = _heard(actor, draw.randrange(1, ITEMS))
+        actor.play("tests.vault.acknowledged:work", most=count if is_idle else SAID_MAX)
+        said = _heard(actor, count)
         # The moment is what is random here; nothing is waited for.
         time.sleep(draw.random() * 0.01)
         disk.cut()
-        said |= _heard(actor, 2 * ITEMS)
+        if not is_idle:
+            said += _heard(actor, SAID_MAX)
     disk.unmount()
     disk.mount()
     assert said
-    with _acting(disk, root, SOUND) as actor:
-        actor.play("tests.vault.test_power_cuts:broken_promises", root=str(root), said=said)
-        return actor.result(), said
+    checks = call if call.endswith(":unread_log") else SOUND
+    with _acting(disk, root, checks) as actor:
+        actor.play("tests.vault.acknowledged:broken_promises", said=said, is_idle=is_idle)
+        wrong = actor.result()
+        actor.play("tests.vault.test_power_cuts:files_by_hand", root=str(root), names=names)
+        return wrong or actor.result(), said
 
 
-def broken_promises(board: Board, root: str, said: Said) -> list[str]:
+def files_by_hand(board: object, *, root: str, names: list[str]) -> list[str]:
     """A scene: nothing of this process keeps the disk from being taken out."""
-    wrong, files = [], places(Path(root))
-    for id, (what, token) in said.items():
-        item = board.get(id).item
-        # What followed may have reached the disk before it could be said.
-        kept = item.status in ("done", "in_progress") if what == "claimed" else item.status == "done"
-        if not kept or item.token != token:
-            wrong.append(f"{id} was {what} under {token} and is {item.status} under {item.token}")
-    if not wrong:
-        assert_sound(board)
-        assert sorted(file.rpartition("/")[2] for file in files) == [f"item-{n:02}.md" for n in range(ITEMS)]
-        assert all("\n\nby hand\n" in (Path(root) / file).read_text() for file in files)
-    return wrong
+    from tests.vault.acknowledged import names_and_texts
+
+    return names_and_texts(root, names, "\n\nby hand\n")
 
 
 class _acting:
@@ -114,15 +111,14 @@ class _acting:
         self._actor.end()
 
 
-def _heard(actor: Actor, count: int) -> Said:
+def _heard(actor: Actor, count: int) -> list[Said]:
     """What it says until it has said so much, or nothing more."""
-    said: Said = {}
+    said: list[Said] = []
     for _ in range(count):
         try:
-            item, what, token = actor.read("said")["said"]
+            said.append(tuple(actor.read("said")["said"]))
         except (Gone, AssertionError):
             break
-        said[item] = [what, token]
     return said
 
 

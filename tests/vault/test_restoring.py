@@ -91,7 +91,7 @@ def test_an_index_and_a_backup_that_lack_a_younger_table_get_it(harness: Harness
     board.close()
     for database in (path, str(root / ".dibs/vault.db")):
         connection = apsw.Connection(database)
-        connection.execute("DROP TABLE vault_told")
+        connection.execute("DROP TABLE vault_told; DROP TABLE vault_redo")
         connection.close()
     again = harness.board()
     for restores in (False, True):

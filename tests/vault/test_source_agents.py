@@ -80,11 +80,14 @@ def test_each_item_has_one_owner_by_the_hub_among_source_agents_in_two_clones(fo
         for number, actor in enumerate(actors):
             words: dict[str, Any] = {"root": str(roots[number]), "stop": str(stop), "appends": number == 0}
             actor.play("tests.vault.source_agent:play", agent=f"local-{number}", **words)
-        threads = [threading.Thread(target=_work, args=(board, f"cloud-{n}", stop)) for n, board in enumerate(boards)]
+        refusals: list[str] = []
+        threads = [
+            threading.Thread(target=_work, args=(board, f"cloud-{n}", stop, refusals)) for n, board in enumerate(boards)
+        ]
         for thread in threads:
             thread.start()
         try:
-            _until_all_is_over(boards, len(ids))
+            _until_all_is_over(boards, len(ids), refusals)
         finally:
             stop.touch()
             told = [actor.result() for actor in actors]
@@ -122,7 +125,7 @@ def _until_it_is_taken(board: Board, id: str) -> None:
         time.sleep(0.02)
 
 
-def _work(board: Board, agent: str, stop: Path) -> None:
+def _work(board: Board, agent: str, stop: Path, refusals: list[str]) -> None:
     session = board.start_session(agent).id
     held: list[str] = []
     while not stop.exists():
@@ -132,12 +135,13 @@ def _work(board: Board, agent: str, stop: Path) -> None:
                 board.done(held[-1], session=session)
                 held.pop()
             board.sync()
-        except StoreUnavailable:
-            continue  # nothing was decided: once more
+        except StoreUnavailable as refusal:
+            refusals.append(f"{agent}: {refusal.message}")  # nothing was decided: once more
 
 
-def _until_all_is_over(boards: list[Board], count: int) -> None:
+def _until_all_is_over(boards: list[Board], count: int, refusals: list[str]) -> None:
     end = time.monotonic() + SECONDS_MAX
     while any(len(board.list(statuses=("done",), limit=10_000)) < count for board in boards):
-        assert time.monotonic() < end, [[(line.item.id, line.claim) for line in board.who()] for board in boards]
+        held = [[(line.item.id, line.claim) for line in board.who()] for board in boards]
+        assert time.monotonic() < end, (held, len(refusals), refusals[-4:])
         time.sleep(0.2)

@@ -31,7 +31,7 @@ from dibs.system.renaming import Moved, Renaming, mend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dibs.store.vault.watch import InotifyWatch
 
@@ -213,9 +213,19 @@ class Disk:
             self._renaming.move((folder.descriptor, name), (displaced.descriptor, place))
             self._root.touched.add(folder.path)
 
-    def sync(self) -> None:
-        """Make all changes since the last sync durable."""
+    @property
+    def touched(self) -> set[str]:
+        """The folders whose entries changed since the last sync."""
+        return self._root.touched
+
+    def sync(self, folders: Iterable[str] = ()) -> None:
+        """Make all changes since the last sync durable, and those in `folders`."""
+        self._root.touched.update(folders)
         self._root.sync()
+
+    def sync_all(self) -> None:
+        """Make all changes durable, by whichever process."""
+        self.sync((*self._folders, *Scan(self._root, ()).agent_folders()))
 
     def keep(self, folder: str, name: str, data: bytes) -> str:
         """Create a file under this name or, if it is taken, a similar one; return its path."""

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 #: The statements about files; those about the board are in `store/sqlite/`.
 STATEMENTS = Statements(os.path.dirname(__file__))
-#: In the order of creation. `vault_told` and `vault_place` were added last, so an index that has both has all tables.
-TABLES = tuple(STATEMENTS[f"create_{name}"] for name in ("files", "vacated", "foreign_claims", "place"))
+#: In the order of creation. The names of those that were added last: an index that has these has all tables.
+YOUNGEST = ("vault_told", "vault_place", "vault_redo")
+TABLES = tuple(STATEMENTS[f"create_{name}"] for name in ("files", "vacated", "foreign_claims", "place", "redo"))
 #: How long after a move an editor may still save to the old path. A later file there is a new one.
 LATE_SECONDS = 60.0
 #: In the meta of a session: it was started in another clone.
@@ -244,8 +245,8 @@ class IndexFile:
 
     def connect(self, open_database: Callable[[], apsw.Connection]) -> apsw.Connection:
         connection = open_database()
-        last = connection.execute("SELECT 1 FROM sqlite_schema WHERE name IN ('vault_told', 'vault_place')")
-        if len(last.fetchall()) < 2:
+        youngest = connection.execute("SELECT 1 FROM sqlite_schema WHERE name IN (?, ?, ?)", YOUNGEST).fetchall()
+        if len(youngest) < len(YOUNGEST):
             create_tables(connection)
         if not self._was_made_here(connection):
             connection.close()

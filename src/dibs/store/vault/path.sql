@@ -28,6 +28,18 @@ CREATE TABLE IF NOT EXISTS vault_told (
     mark     TEXT NOT NULL    -- identifies the last claim that another program wrote into the file, once it was read
 ) STRICT, WITHOUT ROWID
 
+-- The changes of files whose folders were not synced: see `redo_log`.
+-- name: create_redo
+CREATE TABLE IF NOT EXISTS vault_redo (
+    item       TEXT UNIQUE NOT NULL,
+    path       TEXT NOT NULL,    -- where dibs left the item's file
+    text       BLOB NOT NULL,
+    inode      INTEGER NOT NULL,
+    changed_ns INTEGER NOT NULL, -- its ctime then
+    boot       TEXT NOT NULL,    -- the boot of the machine
+    earlier    TEXT NOT NULL     -- as JSON, [path, size, checksum] of each state that the file had before
+) STRICT
+
 -- The inode of the folder that this index was made in. A copy in another folder is not trusted.
 -- name: create_place
 CREATE TABLE IF NOT EXISTS vault_place (inode INTEGER NOT NULL) STRICT
@@ -115,6 +127,28 @@ DELETE FROM vault_left WHERE left_at < :before
 -- A file in a holder's folder is a late save even if the item has ended since.
 SELECT path, item FROM vault_left JOIN items ON items.id = item
 WHERE items.status NOT IN ('done', 'failed', 'rejected', 'cancelled') OR path LIKE 'In_Progress/%'
+
+-- name: redo
+SELECT item, path, text, inode, changed_ns, boot, earlier FROM vault_redo
+
+-- name: redo_count
+SELECT count(*) FROM vault_redo
+
+-- name: redo_paths
+SELECT path, earlier FROM vault_redo
+
+-- name: redo_states
+SELECT earlier FROM vault_redo WHERE item = :item
+
+-- name: put_redo
+INSERT OR REPLACE INTO vault_redo (item, path, text, inode, changed_ns, boot, earlier)
+VALUES (:item, :path, :text, :inode, :changed_ns, :boot, :earlier)
+
+-- name: mark_redo
+UPDATE vault_redo SET changed_ns = :changed_ns WHERE item = :item
+
+-- name: forget_redo
+DELETE FROM vault_redo
 
 -- name: forget_dependency
 DELETE FROM dependencies WHERE item = :item AND needs = :needs

@@ -14,6 +14,7 @@ from dibs.store.sql import rows
 from dibs.store.vault.disk import Disk, Raced, Unfit, similar_names
 from dibs.store.vault.index import UNSEEN, Entry
 from dibs.store.vault.layout import ARCHIVE, CONFLICTS, HELD, SUFFIX, folder_of, name_of
+from dibs.store.vault.redo_log import RedoLog, folders_of
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, ROOM_BYTES
 from dibs.store.vault.taskfile import facts, task_text
 from dibs.value import Value
@@ -280,14 +281,17 @@ class UndoLog:
 class Application:
     """A plan as it is applied to the disk and, in the same transaction, to the index."""
 
-    def __init__(self, t: VaultTransaction, disk: Disk) -> None:
-        self.t, self.disk = t, disk
+    def __init__(self, t: VaultTransaction, disk: Disk, plan: list[Change]) -> None:
+        self.t, self.disk, self._plan = t, disk, plan
         self.log = UndoLog(disk)
-        self._written: list[Entry] = []
+        self.redo_log = RedoLog(t, disk)
+        self._written: list[tuple[Change, Entry]] = []
 
-    def apply(self, plan: Iterable[Change]) -> None:
-        """Apply all changes, durably."""
-        for change in plan:
+    def apply(self, *, may_log: bool) -> None:
+        """Apply all changes, durably: either the folders are synced, or with `may_log` the COMMIT that follows has what
+        brings the files back."""
+        may_log = may_log and not self.disk.touched
+        for change in self._plan:
             before = len(self.log)
             try:
                 self._apply(change)
@@ -296,9 +300,11 @@ class Application:
                     raise
                 self.log.undo(before)
                 report_unwritable(self.t, change.entry.item, error, asked=change.asked)
-        if len(self.log):
-            self.disk.sync()
-        for entry in self._written:
+        may_log = may_log and len(self.log) > 0 and len(self._written) == len(self._plan)
+        is_logged = may_log and self.redo_log.covers(self._plan)
+        if len(self.log) and not is_logged:
+            self.redo_log.settle()
+        for change, entry in self._written:
             stamp = self.disk.stamp(entry.path)
             if stamp is None and entry.path.startswith(HELD):
                 raise Raced(entry.path)
@@ -306,12 +312,17 @@ class Application:
             if stamp is None or stamp.content != entry.stamp.content or entry.remark is not None:
                 stamp = UNSEEN
             self.t.put_entry(entry.replace(stamp=stamp))
+            if is_logged and (stamp == UNSEEN or not self.redo_log.put(change, stamp)):
+                is_logged = False
+                self.redo_log.settle()
+        if is_logged:
+            self.disk.touched.clear()
 
     def undo(self) -> None:
         if len(self.log):
             self.log.undo()
             try:
-                self.disk.sync()
+                self.disk.sync(folders_of(self._plan))
             except OSError:
                 pass
 
@@ -342,7 +353,7 @@ class Application:
             # Another program claimed the file by a rename right after this move: the next scan finds it.
             self.t.put_entry(entry.replace(path=to, stamp=UNSEEN))
             return
-        self._written.append(entry.replace(path=to, stamp=stamp))
+        self._written.append((change, entry.replace(path=to, stamp=stamp)))
 
 
 def _collision(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from dibs.store.sqlite import removal
+from dibs.store.vault.disk import Disk
 from dibs.store.vault.git.worktree import STAMPS
 from dibs.store.vault.late_saves import FOLDER as DISPLACED
 from dibs.store.vault.layout import HIDDEN, INDEX
@@ -23,9 +24,18 @@ def remove(root: str, wait_seconds: float, check: Callable[[], None]) -> list[st
     folder = os.path.join(root, HIDDEN)
     # Before the lock is taken: a read of a vault records what it finds changed in the files.
     check()
-    removed = removal.remove(os.path.join(folder, INDEX), wait_seconds, lambda: None)
+    removed = removal.remove(os.path.join(folder, INDEX), wait_seconds, lambda: _sync_folders(root))
     for name in (STAMPS, LATE_SAVES_MARK, ".gitignore"):
         removed += removal.unlink_files(os.path.join(folder, name), ("",))
     for inner in (DISPLACED, TEMPORARY, HIDDEN):
         removed += removal.remove_folder(os.path.join(root, inner))
     return removed
+
+
+def _sync_folders(root: str) -> None:
+    """Without the log in the index, nothing brings files back after a power cut."""
+    disk = Disk(root)
+    try:
+        disk.sync_all()
+    finally:
+        disk.close()

@@ -159,8 +159,8 @@ class SafeRoot:
             try:
                 with self.folder(path) as folder:
                     sync(folder.descriptor)
-            except FileNotFoundError:
-                pass  # a removed folder has no entries to keep
+            except (FileNotFoundError, Unfit):
+                pass  # a removed folder has no entries to keep, and a link leads to none of ours
             self.touched.discard(path)
 
     def _enter(self, outer: int, passed: str, name: str, make: bool) -> int:

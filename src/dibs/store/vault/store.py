@@ -271,6 +271,8 @@ class VaultStore(SqliteVerbs, Store):
         create_tables(connection)  # the backup may be older than one of them
         t = self.cycle.transaction(connection)
         t.query("forget_files")
+        t.query("forget_redo")  # what the backup had, not what the files lack
+        self.cycle.disk.sync_all()
         for path, stamp in seen.items():
             self._assign_to_item(t, path, stamp)
         t.close()

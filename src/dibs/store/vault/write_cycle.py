@@ -4,7 +4,7 @@ The cycle is a set of hooks of the index's engine. Before the transaction, it lo
 files and reconciles the index with them, in a separate transaction. The verbs then decide on the index as on any
 SQLite board. Before the COMMIT, the decision is rendered into a plan of file changes. With a git remote, the plan is
 pushed, and only an accepted push is applied. A crash between the files and the COMMIT leaves changes to the files,
-which the next look reconciles.
+which the next look reconciles. After a power cut, the first look brings back what the files lack (`redo_log`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from dibs.store.vault.index import IndexFile, VaultTransaction, vault_transactio
 from dibs.store.vault.late_saves import merge_late_saves, merge_saves_to_old_paths
 from dibs.store.vault.layout import ARCHIVE, FOLDERS, HIDDEN, SUFFIX, name_of
 from dibs.store.vault.plan import SILENT, Application, Unwritable, contents, render
+from dibs.store.vault.redo_log import RedoLog
 from dibs.store.vault.scan import ScanPolicy
 from dibs.store.vault.taskfile import task_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import apsw
 
@@ -35,10 +36,14 @@ if TYPE_CHECKING:
     from dibs.store.sqlite.transaction import SqliteTransaction
     from dibs.store.vault.git.sync import Sync
     from dibs.store.vault.plan import Change
+    from dibs.store.vault.safe_fs import Stamp
 
 #: The least time between two looks for late saves, and the file in `.dibs` whose time is that of the last one.
 LATE_SAVES_SECONDS = 1.0
 LATE_SAVES_MARK = "late-saves-looked-for"
+#: The WAL of a process that runs more than a command: more pages than a SQLite board has, for fewer syncs. Nobody has
+#: to read the WAL while the process is there, and it truncates the WAL when it closes the index.
+CHECKPOINT_PAGES = 1000
 #: The most times that one write is decided again because another program changed a file first.
 RACES_MAX = 50
 #: Steps that are pushed together with later ones: callers of different clones do not compete for them, except for
@@ -48,7 +53,7 @@ UNCONFIRMED = frozenset({"added", "edited", "progress", *SILENT})
 
 class WriteCycle:
     def __init__(self, root: str, settings: Settings, clock: Callable[[], int], *, brief: bool) -> None:
-        self.root = root
+        self.root, self._is_brief = root, brief
         self._index = IndexFile(root)
         self._index.make_folder()
         self.disk = Disk(root)
@@ -59,6 +64,8 @@ class WriteCycle:
         self._stale: set[str] = set()
         #: Items that cannot be claimed in this write, because their files cannot be written.
         self._unwritable: set[str] = set()
+        #: Whether the files may lack logged changes, because the power was cut.
+        self._may_lack_changes = True
         #: See `UndoLog.visited`.
         self._visited: dict[str, str] = {}
         self.engine = Engine(
@@ -169,7 +176,11 @@ class WriteCycle:
 
     def _connect(self, create: bool) -> apsw.Connection:
         self.policy.reset()
-        return self._index.connect(lambda: self.engine.open_database(create))
+        self._may_lack_changes = True
+        connection = self._index.connect(lambda: self.engine.open_database(create))
+        if not self._is_brief:
+            connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+        return connection
 
     def _reopen_index(self) -> None:
         if not vault_root.has_ready(self.root):
@@ -216,10 +227,14 @@ class WriteCycle:
             if self.remote.restore_after_reset():
                 seen, unfit = self.disk.scan()
         if t.differs_from(seen):
+            if self._may_lack_changes and self._replay(connection, seen):
+                raise Raced("changes were brought back after a power cut")
             from dibs.store.vault.reconcile import Reconciler
 
             known = t.entries()
             if not known:
+                # The log of the former index, if there was one, is lost.
+                self.disk.sync_all()
                 t.run("raise_floor", {"name": "token_floor", "value": self._highest_archived_token()})
             if merge_saves_to_old_paths(self.disk, seen, t.vacated()):
                 raise Raced("a late save was merged")
@@ -230,7 +245,22 @@ class WriteCycle:
             self.engine.bell.ring()
         self._end_look(connection)
 
+    def _replay(self, connection: apsw.Connection, seen: Mapping[str, Stamp]) -> bool:
+        """Bring back logged changes that are not in the files; return whether there were any."""
+        t = self.transaction(connection)
+        log = RedoLog(t, self.disk)
+        lost = log.find_lost(seen)
+        if lost:
+            log.mark_lost(lost)
+            self.engine.commit(connection)  # before the files change: a crash in between must find the marks
+            connection.execute("BEGIN IMMEDIATE")
+            log.replay(lost)
+            t.close()
+            self.engine.commit(connection)
+        return bool(lost)
+
     def _end_look(self, connection: apsw.Connection) -> None:
+        self._may_lack_changes = False
         self.policy.mark_clean()
         self.engine.rollback(connection)
 
@@ -305,9 +335,10 @@ class WriteCycle:
 
     def _apply(self, connection: apsw.Connection, plan: list[Change]) -> None:
         t = self.transaction(connection)
-        application = Application(t, self.disk)
+        application = Application(t, self.disk, plan)
         try:
-            application.apply(plan)
+            # In a clone, git writes files too, and does not know the log.
+            application.apply(may_log=not self._remote.is_clone)
             t.close()
             self.engine.commit(connection)
         except BaseException:

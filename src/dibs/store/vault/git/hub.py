@@ -25,7 +25,8 @@ POST_RECEIVE = """\
 sync -f . 2>/dev/null || sync
 """
 #: The lock of a killed git would block every push. The hook removes a lock unless a git process that is at least as old
-#: runs here, and only after some seconds, since not every process is visible.
+#: runs here, and only after some seconds, since not every process is visible. It reads /proc because a small
+#: container has no `ps`.
 PRE_RECEIVE = """\
 #!/bin/sh
 for lock in refs/heads/*.lock HEAD.lock packed-refs.lock; do
@@ -37,7 +38,9 @@ for lock in refs/heads/*.lock HEAD.lock packed-refs.lock; do
     for process in /proc/[0-9]*; do
         [ "$(readlink "$process/cwd" 2>/dev/null)" = "$(pwd -P)" ] || continue
         case $(cat "$process/comm" 2>/dev/null) in git*) ;; *) continue ;; esac
-        lived=$(ps -o etimes= -p "${process#/proc/}" 2>/dev/null) || lived=$age
+        started=$(sed 's/.*) //' "$process/stat" 2>/dev/null | cut -d ' ' -f 20)
+        [ -n "$started" ] || continue
+        lived=$(($(cut -d . -f 1 /proc/uptime) - started / $(getconf CLK_TCK)))
         [ "$lived" -ge $((age - 1)) ] && continue 2
     done
     rm -f "$lock"
