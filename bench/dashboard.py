@@ -26,7 +26,7 @@ import psycopg
 
 import dibs
 from bench import boards
-from bench.serving import served
+from bench.http_load import Served, served
 from dibs.board import Board
 from dibs.store.sqlite.database import SCHEMA_VERSION
 
@@ -106,9 +106,9 @@ def made(store: str, url: str, size: Size) -> str:
 
 def measured(url: str) -> Figures:
     figures: Figures = {}
-    with served(url) as (server, key):
-        figures["GET /v1/view, kB gz"] = len(_fetch(server, key)) / 1000
-        figures["GET /v1/view"] = _median(lambda: _fetch(server, key))
+    with served(url) as server:
+        figures["GET /v1/view, kB gz"] = len(_fetch(server)) / 1000
+        figures["GET /v1/view"] = _median(lambda: _fetch(server))
     with dibs.connect(url) as board:
         figures |= {name: _median(read) for name, read in _reads(board).items()}
         with _given_owners(board):
@@ -133,10 +133,11 @@ def _reads(board: Board) -> dict[str, Callable[[], object]]:
     }
 
 
-def _fetch(server: str, key: str) -> bytes:
-    connection = http.client.HTTPConnection(urlsplit(server).netloc)
+def _fetch(server: Served) -> bytes:
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
     with contextlib.closing(connection):
-        connection.request("GET", "/v1/view", headers={"Accept-Encoding": "gzip", "Authorization": f"Bearer {key}"})
+        headers = {"Accept-Encoding": "gzip", "Authorization": f"Bearer {server.key}"}
+        connection.request("GET", "/v1/view", headers=headers)
         answer = connection.getresponse()
         content = answer.read()
         assert (answer.status, answer.getheader("Content-Encoding")) == (200, "gzip"), content

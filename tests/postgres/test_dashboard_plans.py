@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
+
+import psycopg
 
 from dibs.config import DEFAULTS
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.store import PostgresStore
 from tests.kit.postgres_server import PostgresServer
 from tests.postgres.crowding import SMALL, crowd
-from tests.postgres.explaining import ExplainedStore, Statement, skip_unless_explained
+from tests.postgres.explaining import ExplainedStore, Statement, nodes, skip_unless_explained
 from tests.postgres.test_plans import board, url_of
 
 GROWN = SMALL._replace(ended=20_000)
 LATE = 2**40
 SERIES: dict[str, object] = {"from": 0, "to": LATE, "step": 1000, "first": LATE, "agent": None, "project": None}
+LISTED: dict[str, object] = {
+    "projects": "[]",
+    "types": "[]",
+    "labels": "[]",
+    "subject": None,
+    "priority": LATE,
+    "seq": 0,
+    "limit": 50,
+}
 READS: dict[str, dict[str, object]] = {
     "unended_by_status": {"project": None},
     "unended_but_ready": {"project": None},
@@ -41,6 +53,19 @@ READS: dict[str, dict[str, object]] = {
 }
 
 
+def plan(
+    connection: psycopg.Connection[tuple[Any, ...]],
+    name: str,
+    parameters: dict[str, object],
+    options: str = "FORMAT json",
+) -> dict[str, Any]:
+    """How PostgreSQL would run a statement; with ANALYZE among the options, how it ran the statement."""
+    row = connection.execute(f"EXPLAIN ({options}) {STATEMENTS[name]}".encode(), parameters).fetchone()
+    assert row is not None
+    found: dict[str, Any] = row[0][0]["Plan"]
+    return found
+
+
 def test_no_read_of_a_dashboard_scans_what_has_ended(postgres_server: PostgresServer) -> None:
     skip_unless_explained(postgres_server)
     with board(postgres_server) as connection:
@@ -48,12 +73,24 @@ def test_no_read_of_a_dashboard_scans_what_has_ended(postgres_server: PostgresSe
             crowd(store, connection, GROWN)
         connection.execute("VACUUM ANALYZE")
         for name, parameters in READS.items():
-            (told,) = connection.execute(
-                b"EXPLAIN (FORMAT json) " + STATEMENTS[name].encode(), parameters
-            ).fetchone() or (None,)
-            assert told is not None
-            reads = Statement("", told[0]["Plan"], None).reads
+            reads = Statement("", plan(connection, name, parameters), None).reads
             assert not {"all of items", "all of runs", "all of events"} & set(reads), (name, reads)
+
+
+def test_a_list_reads_ended_items_only_if_they_are_wanted(postgres_server: PostgresServer) -> None:
+    skip_unless_explained(postgres_server)
+    with board(postgres_server) as connection:
+        with closing(ExplainedStore(url_of(connection))) as store:
+            crowd(store, connection, GROWN)
+        connection.execute("VACUUM ANALYZE")
+        for statuses, reads_ended in (('["ready", "blocked", "in_progress"]', False), ('["ready", "done"]', True)):
+            read = plan(connection, "list_items", {**LISTED, "statuses": statuses}, options="ANALYZE, FORMAT json")
+            rows = sum(
+                node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+                for node in nodes(read)
+                if node.get("Relation Name") == "items"
+            )
+            assert (rows > GROWN.ended) is reads_ended
 
 
 def test_a_read_waits_for_no_parallel_workers(postgres_server: PostgresServer) -> None:

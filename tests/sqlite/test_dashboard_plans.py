@@ -19,7 +19,16 @@ LARGE = {"items", "events", "runs", "sessions", "needed", "before", "i", "e", "r
 #: The feed is read from its end, up to a bound.
 FROM_THE_END = {"SCAN events": {"briefs_ended", "page", "page_items", "page_texts"}}
 READ = (
-    *("unended_by_status", "ready_depth", "figures", "upto", "ended_changes", "runs_since", "first_claims_since"),
+    *(
+        "unended_by_status",
+        "ready_depth",
+        "figures",
+        "figures_of_items",
+        "upto",
+        "ended_changes",
+        "runs_since",
+        "first_claims_since",
+    ),
     *("briefs_of_status", "briefs_in_dead_ends", "briefs_ended", "briefs_by_id", "page", "page_texts", "end_reasons"),
     *("holdings", "live_queues", "seats", "seen_sessions", "new_seats", "claims_of_sessions", "runs_of_sessions"),
     *(
@@ -33,7 +42,7 @@ READ = (
         "live_runs_before",
     ),
     *("event_range", "event_from", "run_range", "run_from", "events_in_series", "changes_in_series"),
-    *("waits_in_series", "durations_in_series", "costs_in_series", "latest_event", "count_live_sessions"),
+    *("waits_in_series", "durations_in_series", "costs_in_series", "latest_event", "live_counts", "figures_of_items"),
     *("next_events", "last_run_of_events", "first_claims_between", "begin_runs", "ended_runs_between"),
     *("take_ended_runs", "counted_items", "counted_runs", "counted_first_claims"),
 )

@@ -6,6 +6,7 @@ advice to repeat them, and ends streams with the cursor to resume at.
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from dibs.server.ops.idle import IdleStop
 from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
+#: After so many new objects the collector looks at them, for a few milliseconds.
+NEW_OBJECTS_MAX = 10_000
 #: asyncio accepts up to its backlog of connections before it handles any of them, and each is an open file.
 ACCEPTED_AT_ONCE = 8
 
@@ -39,6 +42,10 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)  # asyncio has set the kernel's queue to `ACCEPTED_AT_ONCE`
+        # What was imported stays: the collector would look at it again and again, in a view for a third of its time.
+        gc.freeze()
+        # A command collects rarely, since it ends soon. Here, one such collection would stop all requests for 25 ms.
+        gc.set_threshold(NEW_OBJECTS_MAX)
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

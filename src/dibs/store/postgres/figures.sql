@@ -19,7 +19,11 @@ INSERT INTO dibs.figures (kind, agent, name, count, total) VALUES (:kind, :agent
 ON CONFLICT (kind, agent, name) DO UPDATE SET count = figures.count + excluded.count, total = figures.total + excluded.total
 
 -- name: figures
-SELECT agent, name, count, total FROM dibs.figures WHERE kind = :kind AND (:agent::text IS NULL OR agent = :agent)
+SELECT kind, agent, name, count, total FROM dibs.figures
+WHERE kind IN ('upto', 'ended') OR :agent::text IS NULL OR agent = :agent
+
+-- name: figures_of_items
+SELECT kind, agent, name, count, total FROM dibs.figures WHERE kind IN ('upto', 'ended')
 
 -- name: next_events
 SELECT max(id), count(*) FROM (

@@ -43,8 +43,29 @@ ORDER BY priority DESC, seq LIMIT :limit
 -- name: ids
 SELECT id FROM dibs.items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
 
+-- A board may have a million ended items, which are read only if they are wanted, and many ready ones: of each lane, only
+-- the first are read.
 -- name: list_items
-SELECT @item FROM dibs.items
+SELECT @item FROM (
+    SELECT * FROM dibs.items WHERE status IN ('pending_approval', 'blocked', 'parked')
+    UNION ALL SELECT * FROM dibs.items WHERE status = 'scheduled'
+    UNION ALL SELECT ready.* FROM dibs.lanes l CROSS JOIN LATERAL (
+        SELECT * FROM dibs.items i
+        WHERE i.status = 'ready' AND i.offered_to IS NULL AND i.lane = l.id
+          AND i.labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
+          AND (:subject::text IS NULL OR i.subject = :subject)
+          AND (-i.priority, i.seq) > (-(:priority::double precision), :seq::double precision)
+        ORDER BY i.seq LIMIT :limit) AS ready
+    WHERE (:projects::text = '[]' OR l.project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
+      AND (:types::text = '[]' OR l.type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
+    UNION ALL SELECT * FROM dibs.items
+              WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
+    UNION ALL SELECT i.* FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status = 'in_progress'
+    UNION ALL SELECT * FROM dibs.items
+              WHERE status IN ('done', 'failed', 'rejected', 'cancelled')
+                AND (SELECT bool_or(wanted IN ('done', 'failed', 'rejected', 'cancelled'))
+                     FROM json_array_elements_text(:statuses::json) AS wanted)
+) AS i
 WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
   AND (:projects::text = '[]' OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
   AND (:types::text = '[]' OR type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
@@ -88,18 +109,19 @@ ORDER BY id DESC LIMIT :limit
 -- An item in progress has a claim.
 -- name: items_in_progress
 SELECT @item
-FROM dibs.items JOIN (SELECT item AS held, agent AS holder, claimed_at AS since_at FROM dibs.claims) AS c ON held = id
-ORDER BY holder, since_at, seq
+FROM dibs.items JOIN (SELECT item AS held FROM dibs.claims) AS c ON held = id
 
+-- LATERAL, here and in `holdings`: with statistics from when there were few sessions, a join would compare each claim
+-- with each session.
 -- name: holders
 SELECT @claim, kind, parent
-FROM (SELECT c.*, s.kind, s.parent FROM dibs.claims c LEFT JOIN dibs.sessions s ON s.id = c.session) AS held
+FROM (
+    SELECT c.*, s.kind, s.parent FROM dibs.claims c
+    LEFT JOIN LATERAL (SELECT x.kind, x.parent FROM dibs.sessions x WHERE x.id = c.session OFFSET 0) s ON true
+) AS held
 
 -- name: live_soft_claims
 SELECT @soft_claim FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
-
--- name: count_waiters
-SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
 
 -- name: latest_ticket
 SELECT @ticket FROM dibs.tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
@@ -155,11 +177,11 @@ GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIMIT :limit
 -- name: live_claims
 SELECT @claim FROM dibs.claims WHERE expires_at > :now LIMIT :limit
 
--- name: count_live_claims
-SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NULL OR agent = :agent)
-
--- name: count_live_sessions
-SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 AND (:agent::text IS NULL OR agent = :agent)
+-- Live claims, sessions and tickets.
+-- name: live_counts
+SELECT (SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NULL OR agent = :agent)),
+       (SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 AND (:agent::text IS NULL OR agent = :agent)),
+       (SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent::text IS NULL OR agent = :agent))
 
 -- name: conflicts_of_agent
 SELECT count(*) FROM dibs.activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
@@ -244,7 +266,7 @@ WHERE t.closed_at IS NULL AND t.expires_at > :now ORDER BY t.item, t.id LIMIT :l
 SELECT c.item, c.token, c.session, c.agent, c.claimed_at, c.renewed_at, c.expires_at, c.deadline_at, c.ttl_seconds,
        c.heartbeat_count, s.kind, noted.at, noted.note
 FROM (SELECT * FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit) c
-LEFT JOIN dibs.sessions s ON s.id = c.session
+LEFT JOIN LATERAL (SELECT x.kind FROM dibs.sessions x WHERE x.id = c.session OFFSET 0) s ON true
 LEFT JOIN LATERAL (
     SELECT e.at, left(e.data ->> 'note', :note_length) AS note
     FROM (SELECT * FROM dibs.events x WHERE x.item = c.item ORDER BY x.number DESC LIMIT :events) e

@@ -32,7 +32,7 @@ from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.notify import ListeningWatch, Notifier, PollingWatch
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
-from dibs.store.sql import archive, requests
+from dibs.store.sql import archive, requests, rows
 from dibs.store.sql.dispatch import SqlVerbs
 from dibs.store.sql.transaction import Refused
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Owner, Prune, Request, Sweep
+    from dibs.model import Owner, Prune, Request, Session, Sweep
     from dibs.store.contract import Watch
     from dibs.store.postgres.connections import Connection
     from dibs.store.sql.transaction import Transaction
@@ -192,6 +192,15 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
             return int(row[0])
 
         return self._with_retries(look, repeatable=True)
+
+    def find_session(self, id: str) -> Session | None:
+        """In one round trip, and without a turn among the readers: a server asks it for every request of an agent."""
+
+        def look(connection: Connection, attempt: Attempt) -> tuple[Any, ...] | None:
+            return connection.execute(STATEMENTS["session_by_id"], {"id": id}).fetchone()
+
+        row = self._with_retries(look, repeatable=True)
+        return None if row is None else rows.session(row)
 
     # Waiting
 

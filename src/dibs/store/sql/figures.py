@@ -57,36 +57,54 @@ def upto(t: Transaction, name: str) -> int:
     return int(t.scalar("upto", name=name) or 0)
 
 
-def ended_items(t: Transaction) -> Counter[str]:
+class Kept:
+    """The figures as they were counted, with the event and the run up to which they were. Those of runs and of first
+    claims are an agent's or everybody's; `of_items` reads only those of items."""
+
+    def __init__(self, found: list[tuple[Any, ...]]) -> None:
+        self._found = found
+        reached = {name: count for _, name, count, _ in self.of("upto")}
+        self.event, self.run = reached.get("event", 0), reached.get("run", 0)
+
+    @classmethod
+    def of_items(cls, t: Transaction) -> Kept:
+        return cls(t.all("figures_of_items"))
+
+    @classmethod
+    def of_agent(cls, t: Transaction, agent: str | None) -> Kept:
+        return cls(t.all("figures", agent=agent))
+
+    def of(self, kind: str) -> list[tuple[str, str, int, int]]:
+        """The agent, the name, the count and the total of each figure of this kind."""
+        return [(agent, name, count, total) for its_kind, agent, name, count, total in self._found if its_kind == kind]
+
+
+def ended_items(t: Transaction, kept: Kept) -> Counter[str]:
     """How many items have each status that is an end."""
-    counted = Counter({name: count for _, name, count, _ in t.all("figures", kind="ended", agent=None)})
-    before = upto(t, "event")
-    latest = int(t.scalar("latest_event") or before)
-    if latest - before > RECOUNT_EVENTS:
+    counted = Counter({name: count for _, name, count, _ in kept.of("ended")})
+    latest = int(t.scalar("latest_event") or kept.event)
+    if latest - kept.event > RECOUNT_EVENTS:
         return Counter(dict(t.all("ended_by_status")))  # nobody has swept for long
-    counted.update(_ended_changes(t, before, latest))
+    counted.update(_ended_changes(t, kept.event, latest))
     return counted
 
 
-def runs(t: Transaction, agent: str | None) -> Runs:
+def runs(t: Transaction, kept: Kept, agent: str | None) -> Runs:
     """The runs of an agent or of all, by agent and outcome; the outcome of a live one is `running`."""
     found: Runs = {}
-    counted = t.all("figures", kind="run", agent=agent)
-    since = t.all("runs_since", agent=agent, after=upto(t, "run"))
-    for name, outcome, count, total in (*counted, *since):
+    since = t.all("runs_since", agent=agent, after=kept.run)
+    for name, outcome, count, total in (*kept.of("run"), *since):
         known = found.get((name, outcome), (0, 0))
         found[name, outcome] = known[0] + count, known[1] + int(total or 0)
     return found
 
 
-def first_claims(t: Transaction, agent: str | None) -> tuple[int, int]:
+def first_claims(t: Transaction, kept: Kept, agent: str | None) -> tuple[int, int]:
     """How many items were claimed, by this agent or by any, and the milliseconds until then, all together."""
     whose = ALL if agent is None else agent
-    counted = [(count, total) for _, _, count, total in t.all("figures", kind="first", agent=whose)]
+    counted = [(count, total) for name, _, count, total in kept.of("first") if name == whose]
     since = [
-        (count, total)
-        for name, count, total in _first_claims(t, "first_claims_since", after=upto(t, "run"))
-        if name == whose
+        (count, total) for name, count, total in _first_claims(t, "first_claims_since", after=kept.run) if name == whose
     ]
     return sum(count for count, _ in (*counted, *since)), sum(total for _, total in (*counted, *since))
 

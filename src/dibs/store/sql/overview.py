@@ -70,11 +70,12 @@ SETTINGS = (
 def view(t: Transaction, find_dead: FindDead, until: int) -> View:
     projected = projection.of_board(t, find_dead)
     counts = stats.by_status(t, projected)
+    live_claims, live_sessions, _ = stats.live_counts(t, projected)
     queues = live_queues(t, projected)
     items = _briefs(t, projected, queues, counts)
     unended = sum(item.status not in ENDED for item in items)
     holdings = tuple(_holdings(t, projected, queues))
-    holdings_left_off = stats.live_claims(t, projected) - len(holdings)
+    holdings_left_off = live_claims - len(holdings)
     seated = map(rows.session, t.all("seats", limit=SEATS_MAX))
     sessions = seats(t, projected, seated, None if holdings_left_off else holdings)
     return View(
@@ -88,7 +89,7 @@ def view(t: Transaction, find_dead: FindDead, until: int) -> View:
         sessions=sessions,
         left_off=sum(count for status, count in counts.items() if status not in ENDED) - unended,
         holdings_left_off=holdings_left_off,
-        sessions_left_off=stats.live_sessions(t, projected) - len(sessions),
+        sessions_left_off=live_sessions - len(sessions),
     )
 
 

@@ -32,7 +32,8 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
     ended_runs = [run for run in projected.ended_runs() if agent in (None, run.agent)]
     outcomes: Counter[str] = Counter()
     duration = 0
-    for (_, outcome), (count, milliseconds) in figures.runs(t, agent).items():
+    kept = figures.Kept.of_agent(t, agent)
+    for (_, outcome), (count, milliseconds) in figures.runs(t, kept, agent).items():
         outcomes[outcome] += count
         duration += milliseconds
     for run in ended_runs:
@@ -40,31 +41,34 @@ def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> S
         outcomes[run.outcome or ""] += 1
         duration += (run.ended_at or run.started_at) - run.started_at
     claims, ended = sum(outcomes.values()), outcomes["done"] + outcomes["failed"]
+    live_claims, live_sessions, waiters = live_counts(t, projected, agent)
     depth = _ready_depth(t, projected)
     # The board has one counter for all agents; the refusals that it keeps name their agents.
     conflicts = (t.scalar("conflicts") if agent is None else t.scalar("conflicts_of_agent", agent=agent)) or 0
     return Stats(
-        items=by_status(t, projected, ready=sum(group["count"] for group in depth)),
+        items=by_status(t, projected, kept, ready=sum(group["count"] for group in depth)),
         ready=depth,
-        active_claims=live_claims(t, projected, agent),
-        waiters=_waiters(t, projected, agent),
-        live_sessions=live_sessions(t, projected, agent),
+        active_claims=live_claims,
+        waiters=waiters,
+        live_sessions=live_sessions,
         total_claims=claims,
         outcomes={outcome: count for outcome, count in outcomes.items() if count},
         conflicts_avoided=int(conflicts),
         claim_success_rate=claims / (claims + conflicts) if claims + conflicts else None,
         failure_rate=outcomes["failed"] / ended if ended else None,
-        time_to_claim_seconds=_mean_seconds(*figures.first_claims(t, agent)),
+        time_to_claim_seconds=_mean_seconds(*figures.first_claims(t, kept, agent)),
         claim_duration_seconds=_mean_seconds(claims - outcomes["running"], duration),
         cost=timeline.costs_of_latest_runs(t, agent, COSTS_MAX),
     )
 
 
-def by_status(t: Transaction, projected: Projection, ready: int | None = None) -> dict[str, int]:
-    """How many items have each status. `ready`: how many are ready, if that is known."""
+def by_status(
+    t: Transaction, projected: Projection, kept: figures.Kept | None = None, ready: int | None = None
+) -> dict[str, int]:
+    """How many items have each status. `kept` and `ready`: the figures, and how many are ready, if they are known."""
     unended = t.all("unended_by_status" if ready is None else "unended_but_ready", project=None)
     statuses = Counter(dict.fromkeys(STATUSES, 0) | dict(unended))
-    statuses.update(figures.ended_items(t))
+    statuses.update(figures.ended_items(t, kept or figures.Kept.of_items(t)))
     for before, after in projected.changes():
         statuses[before.item.status] -= 1
         statuses[after.item.status] += 1
@@ -90,14 +94,15 @@ def pulse(t: Transaction, find_dead: FindDead) -> Pulse:
         health = fencing.health(claim, t.now, t.settings)
         holders[claim.session] = min(health, holders.get(claim.session, "idle"), key=HEALTHS.index)
     sessions = {health: sum(one == health for one in holders.values()) for health in HEALTHS}
-    sessions["idle"] = max(0, live_sessions(t, projected) - len(holders))
+    _, live_sessions, waiters = live_counts(t, projected)
+    sessions["idle"] = max(0, live_sessions - len(holders))
     return Pulse(
         ready=[{"type": type, "priority": priority, "count": -count} for count, type, priority in ready],
         ready_total=total,
         active_claims=len(claims),
         heartbeat_lag_seconds=max((t.now - claim.renewed_at for claim in claims), default=0) / 1000,
         sessions=sessions,
-        waiters=_waiters(t, projected, None),
+        waiters=waiters,
         conflicts_avoided=int(t.scalar("conflicts") or 0),
     )
 
@@ -121,22 +126,20 @@ def _ready_changes(projected: Projection) -> Iterator[tuple[Item, int]]:
             yield after.item, sign
 
 
-def _waiters(t: Transaction, projected: Projection, agent: str | None) -> int:
-    recorded = int(t.scalar("count_waiters", now=t.now, agent=agent) or 0)
-    return recorded - sum(agent in (None, ticket.agent) for ticket in projected.closed_tickets())
+def live_counts(t: Transaction, projected: Projection, agent: str | None = None) -> tuple[int, int, int]:
+    """How many claims, sessions and tickets are live."""
+    claims, sessions, tickets = t.one("live_counts", now=t.now, agent=agent) or (0, 0, 0)
+    dead = len(projected.dead) if agent is None else sum(_is_of_agent(t, session, agent) for session in projected.dead)
+    return (
+        claims - sum(agent in (None, claim.agent) for claim in projected.ended_claims()),
+        sessions - dead,
+        tickets - sum(agent in (None, ticket.agent) for ticket in projected.closed_tickets()),
+    )
 
 
-def live_claims(t: Transaction, projected: Projection, agent: str | None = None) -> int:
-    recorded = int(t.scalar("count_live_claims", now=t.now, agent=agent) or 0)
-    return recorded - sum(agent in (None, claim.agent) for claim in projected.ended_claims())
-
-
-def live_sessions(t: Transaction, projected: Projection, agent: str | None = None) -> int:
-    recorded = int(t.scalar("count_live_sessions", agent=agent) or 0)
-    if agent is None or not projected.dead:
-        return recorded - len(projected.dead)
-    dead = (t.one("session_by_id", id=session) for session in projected.dead)
-    return recorded - sum(row is not None and rows.session(row).agent == agent for row in dead)
+def _is_of_agent(t: Transaction, session: str, agent: str) -> bool:
+    row = t.one("session_by_id", id=session)
+    return row is not None and rows.session(row).agent == agent
 
 
 def _mean_seconds(count: int, milliseconds: int) -> float | None:

@@ -7,7 +7,6 @@ from dibs.errors import Invalid
 from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Session, SessionView
 from dibs.rules import fencing, queueing
 from dibs.rules.claiming import Claimant, skips
-from dibs.rules.decision import State
 from dibs.rules.refusals import item_not_found
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.model import Activity, Claim, Event, Item, Owner, Reason, Run, SoftClaim, Waiting
-    from dibs.rules.decision import State
     from dibs.store.contract import FindDead, Page
     from dibs.store.sql.transaction import Transaction
 
@@ -31,6 +29,8 @@ RECENT_RUNS = 10
 ABOVE_EVERY_CHARACTER = "~"
 #: How far `why` counts the items that `next` would choose first.
 AHEAD_MAX = 1000
+#: `who` counts every waiter: more than there can be.
+EVERY_WAITER = 2**31 - 1
 
 
 def get(t: Transaction, find_dead: FindDead, item: str) -> Detail:
@@ -149,17 +149,20 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
 
 def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
     projected = projection.of_board(t, find_dead)
-    claims = {row[0]: (rows.claim(tuple(row)), kind, parent) for *row, kind, parent in t.all("holders")}
-    items = [rows.item(row) for row in t.all("items_in_progress")]
-    tickets = t.open_tickets(item.id for item in items)
+    holders = {row[0]: row for row in t.all("holders")}
+    waiters = _live_waiters(t, projected)
     hard = []
-    for item in items:
-        claim, kind, parent = claims.get(item.id, (None, None, None))
-        # The state of an item that is not outdated needs neither its run nor its dependencies.
-        stored = State(item=item, claim=claim, tickets=tickets.get(item.id, ()))
-        state = projected.states.get(item.id, stored)
-        if state.item.status == IN_PROGRESS:
-            hard.append(_holding(t, state, kind, parent))
+    for row in t.all("items_in_progress"):
+        holder = holders.get(row[0])
+        kind, parent = holder[-2:] if holder is not None else (None, None)
+        state = projected.states.get(row[0])
+        if state is not None:
+            item, claim = state.item, state.claim
+        else:
+            item, claim = rows.item(row), None if holder is None else rows.claim(holder[:-2])
+        if item.status == IN_PROGRESS:
+            hard.append(_holding(t, item, claim, kind, parent, waiters.get(item.id, 0)))
+    hard.sort(key=_by_agent_and_age)
     softly = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
     soft = [_soft_holding(t, claim) for claim in softly if claim.session not in projected.dead]
     return (*hard, *soft)
@@ -282,23 +285,40 @@ def position(t: Transaction, item: Item) -> tuple[float, float]:
     return -item.priority, t.scalar("seq_of_item", id=item.id) or 0
 
 
-def _holding(t: Transaction, state: State, kind: str | None, parent: str | None) -> Holding:
-    claim = state.claim
+def _live_waiters(t: Transaction, projected: projection.Projection) -> dict[str, int]:
+    """How many sessions wait for each item that any waits for."""
+    found: dict[str, int] = {}
+    for id, item, *_ in t.all("live_queues", now=t.now, limit=EVERY_WAITER):
+        if id not in projected.closed:
+            found[item] = found.get(item, 0) + 1
+    return found
+
+
+def _holding(
+    t: Transaction, item: Item, claim: Claim | None, kind: str | None, parent: str | None, waiters: int
+) -> Holding:
     if claim is None:
-        silent = (t.now - state.item.updated_at) / 1000
-        return Holding(
-            item=state.item, claim=None, kind=kind, health="unclaimed", age_seconds=silent, remaining_seconds=0
-        )
-    return Holding(
-        item=state.item,
-        claim=claim,
-        kind=kind,
-        health=fencing.health(claim, t.now, t.settings),
-        age_seconds=(t.now - claim.claimed_at) / 1000,
-        remaining_seconds=fencing.remaining_seconds(claim, t.now),
-        waiters=sum(queueing.live(ticket, t.now) for ticket in state.tickets),
-        parent=parent,
+        silent = (t.now - item.updated_at) / 1000
+        return Holding(item=item, claim=None, kind=kind, health="unclaimed", age_seconds=silent, remaining_seconds=0)
+    return Holding.of(
+        {
+            "item": item,
+            "claim": claim,
+            "kind": kind,
+            "health": fencing.health(claim, t.now, t.settings),
+            "age_seconds": (t.now - claim.claimed_at) / 1000,
+            "remaining_seconds": fencing.remaining_seconds(claim, t.now),
+            "waiters": waiters,
+            "soft": None,
+            "parent": parent,
+        }
     )
+
+
+def _by_agent_and_age(holding: Holding) -> tuple[bool, str, int, str]:
+    """The order of `who`. Items without a claim come last."""
+    claim, id = holding.claim, holding.item.id
+    return (True, "", 0, id) if claim is None else (False, claim.agent, claim.claimed_at, id)
 
 
 def _soft_holding(t: Transaction, soft: SoftClaim) -> Holding:

@@ -20,7 +20,11 @@ INSERT INTO figures (kind, agent, name, count, total) VALUES (:kind, :agent, :na
 ON CONFLICT (kind, agent, name) DO UPDATE SET count = figures.count + excluded.count, total = figures.total + excluded.total
 
 -- name: figures
-SELECT agent, name, count, total FROM figures WHERE kind = :kind AND (:agent IS NULL OR agent = :agent)
+SELECT kind, agent, name, count, total FROM figures
+WHERE kind IN ('upto', 'ended') OR :agent IS NULL OR agent = :agent
+
+-- name: figures_of_items
+SELECT kind, agent, name, count, total FROM figures WHERE kind IN ('upto', 'ended')
 
 -- name: next_events
 SELECT max(id), count(*) FROM (SELECT id FROM events WHERE id > :after ORDER BY id LIMIT :limit)

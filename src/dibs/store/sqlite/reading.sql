@@ -103,10 +103,7 @@ WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
 -- name: items_in_progress
-SELECT @whole_item
-FROM items LEFT JOIN (SELECT item AS held, agent AS holder, claimed_at AS since_at FROM claims) ON held = id
-WHERE status = 'in_progress'
-ORDER BY held IS NULL, holder, since_at, seq
+SELECT @whole_item FROM items WHERE status = 'in_progress'
 
 -- name: holders
 SELECT @claim, kind, parent
@@ -114,9 +111,6 @@ FROM (SELECT claims.*, sessions.kind, sessions.parent FROM claims LEFT JOIN sess
 
 -- name: live_soft_claims
 SELECT @soft_claim FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
-
--- name: count_waiters
-SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent IS NULL OR agent = :agent)
 
 -- name: latest_ticket
 SELECT @ticket FROM tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
@@ -160,11 +154,11 @@ FROM items WHERE status = 'ready' GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIM
 -- name: live_claims
 SELECT @claim FROM claims WHERE expires_at > :now LIMIT :limit
 
--- name: count_live_claims
-SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent = :agent)
-
--- name: count_live_sessions
-SELECT count(*) FROM sessions WHERE ended_at IS NULL AND (:agent IS NULL OR agent = :agent)
+-- Live claims, sessions and tickets.
+-- name: live_counts
+SELECT (SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent = :agent)),
+       (SELECT count(*) FROM sessions WHERE ended_at IS NULL AND (:agent IS NULL OR agent = :agent)),
+       (SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent IS NULL OR agent = :agent))
 
 -- name: conflicts_of_agent
 SELECT count(*) FROM activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
