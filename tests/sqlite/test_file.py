@@ -205,6 +205,9 @@ def test_a_network_filesystem_is_refused_unless_overridden(
 
 def test_the_filesystem_of_a_path_is_read_from_the_mount_table() -> None:
     assert filesystem_type("/proc/self") == "proc"
+    with open("/proc/self/mountinfo") as table:
+        if "/" not in [line.split()[4] for line in table]:
+            pytest.skip("in a chroot, the table does not have the mount of /")
     assert filesystem_type("/") not in ("", "proc")
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 
 from dibs import config
-from dibs.board.manage import ManageVerbs
-from dibs.board.read import ReadVerbs
 from dibs.board.work import WorkVerbs
 from dibs.errors import Invalid, ItemAlreadyClaimed
 from dibs.store.open import exists, is_remote, migrate_store, open_store, remove_store
@@ -21,40 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from dibs.sdk.async_session import AsyncSession
-    from dibs.sdk.session import LiveSession
+    from dibs.board.all_verbs import Board as Board
+
+    class LeanBoard(Board): ...
+
+else:
+
+    class LeanBoard(WorkVerbs):
+        """A board for a process that runs one verb, most often one of a worker: the modules of the other verbs are
+        imported when one of them is called."""
+
+        def __getattr__(self, name: str) -> Any:
+            from dibs.board.all_verbs import Board
+
+            return getattr(Board, name).__get__(self)
 
 
 #: How many items a refusal names.
 NAMED_MAX = 5
-
-
-class Board(ManageVerbs, WorkVerbs, ReadVerbs):
-    """All verbs, over a store."""
-
-    def session(
-        self,
-        agent: str,
-        *,
-        id: str | None = None,
-        kind: str = "autonomous",
-        meta: Mapping[str, Any] | None = None,
-        parent: str | None = None,
-        ttl_seconds: float | None = None,
-        recover: bool = True,
-    ) -> LiveSession:
-        """A session of this process, kept alive in the background: `with board.session(agent="coder") as me:`."""
-        from dibs.sdk.session import LiveSession
-
-        return LiveSession(
-            self, agent, id=id, kind=kind, meta=meta, parent=parent, ttl_seconds=ttl_seconds, recover=recover
-        )
-
-    def asession(self, agent: str, **options: Any) -> AsyncSession:
-        """The same for asyncio, with the same options: `async with board.asession(agent="coder") as me:`."""
-        from dibs.sdk.async_session import AsyncSession
-
-        return AsyncSession(lambda: self.session(agent, **options))
 
 
 def connect(
@@ -74,7 +56,8 @@ def connect(
     settings, agents = config.load(folder)
     if lock_wait_seconds is not None:
         settings = settings.replace(lock_wait_seconds=lock_wait_seconds)
-    board = Board(open_store(url, settings, create=create, lean=lean), settings, actor=actor)
+    store = open_store(url, settings, create=create, lean=lean)
+    board = LeanBoard(store, settings, actor=actor) if lean else _class_board()(store, settings, actor=actor)
     if seeded and not is_remote(url):
         seed(board, agents)
     return board
@@ -144,3 +127,16 @@ def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:
                 except Invalid as error:
                     error.message = f"{config.FILE_NAME}: [agents.{name}]: {error.message}"
                     raise
+
+
+def _class_board() -> type[Board]:
+    from dibs.board.all_verbs import Board
+
+    return Board
+
+
+def __getattr__(name: str) -> object:
+    # Lazily, because a command imports only the verbs that it calls.
+    if name == "Board":
+        return _class_board()
+    raise AttributeError(f"module 'dibs.board' has no attribute {name!r}")

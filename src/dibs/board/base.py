@@ -14,11 +14,10 @@ from dibs.errors import (
 )
 from dibs.model import Request
 from dibs.rules.claiming import recoverable
-from dibs.system import owner as owners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Self, TypeVar
 
     from dibs.config import Settings
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: How often a waiting client looks for dead owners.
-OWNER_LOOK_SECONDS = owners.LOOK_SECONDS
+#: How often a waiting client looks for dead owners: nothing reports a death.
+OWNER_LOOK_SECONDS = 5.0
 #: How many batches of dead owners' claims one verb ends before it gives up.
 REAPS_MAX = 10
 #: Refusals that another claim can cause. Not `RateLimited`: an ended claim still counts towards the rate.
@@ -50,9 +49,9 @@ class BoardBase:
     ) -> None:
         """`watch` replaces the store's watches, for a process whose many clients share one."""
         self.store = store
-        store.find_dead = owners.dead
+        store.find_dead = find_dead
         self.settings = settings
-        self.actor = config.user_name() if actor is None else check.name(actor, "actor")
+        self._named_actor = None if actor is None else check.name(actor, "actor")
         self._shared_watch = watch
 
     def __enter__(self) -> Self:
@@ -63,6 +62,17 @@ class BoardBase:
 
     def close(self) -> None:
         self.store.close()
+
+    @property
+    def actor(self) -> str:
+        """Without a name, the user of this process: looked up only for a verb that records it."""
+        if self._named_actor is None:
+            self._named_actor = config.user_name()
+        return self._named_actor
+
+    @actor.setter
+    def actor(self, name: str) -> None:
+        self._named_actor = name
 
     def watch(self, *, sweeps: bool = False) -> Watch:
         """A watch of all changes. With `sweeps`, overdue steps are recorded while the caller waits, if it may write;
@@ -161,7 +171,7 @@ class BoardBase:
         """Refuse a session whose owner process is proved dead: what it is given would come back with a strike."""
         found = self.store.find_session(session)
         owner = None if found is None or found.ended_at is not None else found.owner
-        if owner is not None and owners.dead(
+        if owner is not None and find_dead(
             lambda boot_id, ns: [(session, owner)] if (owner.boot_id, owner.pid_namespace) == (boot_id, ns) else []
         ):
             from dibs.rules.ending import OWNER_DIED
@@ -170,7 +180,14 @@ class BoardBase:
             raise session_not_found(session, ended=True, reason=OWNER_DIED)
 
     def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
-        return owners.dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
+        return find_dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
+
+
+def find_dead(owned: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
+    """`owner.dead`, imported when the first owner is looked for."""
+    from dibs.system import owner
+
+    return owner.dead(owned)
 
 
 def request(request_id: str, actor: str, verb: str, *parameters: Any) -> Request:

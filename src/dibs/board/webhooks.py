@@ -87,7 +87,9 @@ def checked_url(given: str, allow_private: bool) -> str:
     if parts.username is not None or parts.fragment:
         raise Invalid("the URL of a webhook has no user name, no password and no fragment", field="url")
     if parts.scheme == "http" and not allow_private:
-        raise Invalid("use https: http is for receivers in your own network, with allow_private", field="url")
+        raise Invalid(
+            "use https: http is for receivers in your own network, with allow_private (--allow-private)", field="url"
+        )
     return url
 
 

@@ -68,7 +68,8 @@ class Cli:
                 from dibs.cli import identity
 
                 actor = identity.actor(self)
-                self._board.actor = self._board.actor if actor is None else check.name(actor, "actor")
+                if actor is not None:
+                    self._board.actor = check.name(actor, "actor")
         return self._board
 
     def board_within(self, seconds: float) -> Board:

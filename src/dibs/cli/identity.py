@@ -18,7 +18,6 @@ from dibs import check, config
 from dibs.cli.parser import UsageError
 from dibs.errors import Invalid, SessionNotFound, StoreUnusable
 from dibs.model import PERSON
-from dibs.system import owner
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -343,6 +342,8 @@ def _terminal_session() -> str | None:
     if leader == 0:
         return None
     from zlib import crc32
+
+    from dibs.system import owner
 
     facts: tuple[object, ...] = (os.uname().nodename,)
     try:

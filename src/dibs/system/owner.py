@@ -15,8 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: The interval at which a waiting client checks for dead owners: nothing reports a death.
-LOOK_SECONDS = 5.0
 #: The states of a process that has exited and that nobody has reaped.
 _DEAD = (b"Z", b"X")
 #: More than the line about a process ever has.
@@ -36,9 +34,18 @@ def of(pid: int) -> Owner:
 
 def namespace() -> tuple[str, int] | None:
     """(boot id, pid namespace) of this process; None where the system does not say."""
+    boot = boot_id()
+    try:
+        return None if boot is None else (boot, os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        return None
+
+
+def boot_id() -> str | None:
+    """Another one after each start of the machine; None where the system does not say."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip(), os.stat("/proc/self/ns/pid").st_ino
+            return file.read().strip()
     except OSError:
         return None
 

@@ -70,7 +70,7 @@ def restore(
         # All of it under the fair lock: the restored board has to continue from the last token that was given.
         t = SqliteTransaction(live.cursor(), engine.clock(), engine.settings)
         given = archive.highest(t)
-        own = _own_rows(t)
+        own = own_rows(t)
         t.close()
         restored = _retire_tokens(copy, engine.settings, actor, given, own, t.now)
         _copy_pages(copy, live)
@@ -122,7 +122,7 @@ def _count(copy: apsw.Connection) -> int:
     return int(count)  # type: ignore[arg-type]  # a sum of counts
 
 
-def _own_rows(t: SqliteTransaction) -> list[tuple[str, dict[str, Any]]]:
+def own_rows(t: SqliteTransaction) -> list[tuple[str, dict[str, Any]]]:
     """The rows that a restore leaves as they are, with the statements that write them: keys, so that a revoked key
     stays revoked, and webhooks, because a backup from elsewhere must not decide where this board sends its events."""
     return [

@@ -17,7 +17,7 @@ import _thread
 import errno
 import fcntl
 import os
-import struct
+import sys
 import time
 
 from dibs.errors import StoreUnavailable
@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     Part = tuple[bytes, bytes]
 
 #: Linux has OFD locks. Elsewhere `flock`, which also belongs to the open file description.
-_HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8
+_HAS_OFD = hasattr(fcntl, "F_OFD_SETLK") and sys.maxsize > 2**32
 
 
 def _requests(first: int, number: int) -> Part:
     """The requests that lock and unlock these bytes of the file."""
-    lock, unlock = (
-        struct.pack("hhqqi4x", kind, os.SEEK_SET, first, number, 0) for kind in (fcntl.F_WRLCK, fcntl.F_UNLCK)
-    )
-    return lock, unlock
+    return _request(fcntl.F_WRLCK, first, number), _request(fcntl.F_UNLCK, first, number)
+
+
+def _request(kind: int, first: int, number: int) -> bytes:
+    """The `struct flock` of Linux on 64 bits, with its padding. The module `struct` costs more than a claim needs."""
+    sizes = ((kind, 2), (os.SEEK_SET, 2), (0, 4), (first, 8), (number, 8), (0, 8))
+    return b"".join(value.to_bytes(size, sys.byteorder) for value, size in sizes)
 
 
 #: `flock` has only one lock, which is the lock itself.
