@@ -15,7 +15,6 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG, S_IWOTH
 
 from dibs.errors import Invalid
 from dibs.model import READY
-from dibs.store.vault import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,6 +171,8 @@ def file_of(url: str) -> str | None:
         return None
     place = absolute(url)
     if place.startswith(VAULT):
+        from dibs.store.vault import layout
+
         place = os.path.join(place.removeprefix(VAULT), layout.HIDDEN, layout.INDEX)
     return place
 
@@ -264,6 +265,8 @@ def _of_git(above: str, git: tuple[str, str]) -> Candidate:
 def _of_work_tree(above: str, tree: Tree | None) -> Iterator[Candidate]:
     """A vault is found by its index, or without one by the folder of ready tasks. Tasks are committed by design, dibs'
     own files are not."""
+    from dibs.store.vault import layout
+
     yield Candidate(VAULT + above, above, (layout.HIDDEN, layout.INDEX), tree)
     yield _of_folder(above, tree)
     yield Candidate(VAULT + above, above, (layout.FOLDERS[READY],), tree)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dibs.cli import timeline
-from dibs.cli.event_lines import KINDS, details
+from dibs.cli.event_lines import AMOUNT_COLUMNS_MAX, KINDS, checks_and_cost, details
 from dibs.cli.render import clock
 from dibs.model import Event
 from dibs.rules.webhooks import EVENT_KINDS
@@ -64,3 +64,11 @@ def test_webhooks_and_the_log_know_every_kind() -> None:
 def test_every_mark_of_the_timeline_has_a_rank() -> None:
     assert {mark for mark, _ in timeline.MARKS.values()} <= timeline.RANKS.keys()
     assert timeline.MARKS["handed"] == ("→", "handed over")
+
+
+def test_a_cost_is_shown_as_json_in_short_lines() -> None:
+    usage = {"input_tokens": 50, "cached": None, "more": {str(number): number for number in range(50)}}
+    rounded, known, cut = checks_and_cost({}, {"usd": 0.0007000000000000001, "turns": 5, "usage": usage})
+    assert (rounded, known) == ("usd: 0.0007", "turns: 5")
+    assert cut.startswith('usage: {"input_tokens": 50, "cached": null, "more": {')
+    assert len(cut) <= len("usage: ") + AMOUNT_COLUMNS_MAX

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import pytest
 
-from dibs.asession import AsyncClaim, AsyncSession
-from dibs.handle import ClaimHandle
-from dibs.sdk import async_session, claim_handle
-from dibs.sdk import session as sdk_session
-from dibs.session import LiveSession
+from dibs import deprecated
 
 #: The last module is for authors of stores.
 PUBLIC = {
@@ -33,7 +30,13 @@ def test_a_public_name_can_be_imported(module: str) -> None:
     assert [name for name in PUBLIC[module].split() if not hasattr(found, name)] == []
 
 
-def test_an_earlier_module_has_the_same_classes() -> None:
-    assert ClaimHandle is claim_handle.ClaimHandle
-    assert LiveSession is sdk_session.LiveSession
-    assert (AsyncClaim, AsyncSession) == (async_session.AsyncClaim, async_session.AsyncSession)
+@pytest.mark.parametrize("module", deprecated.MODULES)
+def test_an_earlier_module_has_the_same_classes_and_warns(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.warns(DeprecationWarning, match=f"{module} is deprecated since 0.1.0; use dibs.sdk") as warned:
+        earlier = importlib.import_module(module)
+    assert len(warned) == 1
+    now = importlib.import_module(deprecated.MODULES[module].to)
+    assert earlier.__all__
+    for name in earlier.__all__:
+        assert getattr(earlier, name) is getattr(now, name)
