@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -154,6 +155,29 @@ def awaiting(board: Board, *, item: str) -> None:
     async def work() -> None:
         async with board.asession("coder") as me, await me.claim(item):
             say({"holds": item, "session": me.id})
+            await asyncio.sleep(PATIENCE_SECONDS)
+
+    asyncio.run(work())
+
+
+def awaiting_a_signal_inside_the_loop(board: Board, *, item: str) -> None:
+    """The signal comes when the loop has taken a callback from its queue and has not run it yet."""
+
+    class Callbacks(deque[Any]):
+        def popleft(self) -> Any:
+            taken = super().popleft()
+            if not signalled:
+                signalled.append(signal.SIGTERM)
+                signal.raise_signal(signal.SIGTERM)
+            return taken
+
+    signalled: list[int] = []
+
+    async def work() -> None:
+        async with board.asession("coder") as me, await me.claim(item):
+            loop: Any = asyncio.get_running_loop()
+            loop._ready = Callbacks(loop._ready)
+            await asyncio.sleep(0)
             await asyncio.sleep(PATIENCE_SECONDS)
 
     asyncio.run(work())

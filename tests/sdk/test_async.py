@@ -174,6 +174,14 @@ def test_a_program_that_awaits_ends_its_session_when_it_is_told_to_stop(near_sta
     assert near_stage.board.sessions() == ()
 
 
+def test_a_signal_between_two_callbacks_of_the_loop_loses_none_of_them(near_stage: Stage) -> None:
+    near_stage.board.add("do it", id="x")
+    actor = near_stage.actor()
+    actor.play("tests.sdk.acting:awaiting_a_signal_inside_the_loop", item="x")
+    assert actor.process.wait(30) == 128 + signal.SIGTERM
+    assert near_stage.board.get("x").runs[0].outcome == "released"
+
+
 def test_no_thread_is_left_behind(near_stage: Stage) -> None:
     board = near_stage.board
     added(board, "x")

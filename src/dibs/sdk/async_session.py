@@ -64,7 +64,9 @@ class AsyncSession:
 
     async def __aenter__(self) -> Self:
         self._live = await in_thread(self._start, lambda live: live.end("its start was cancelled"))
-        self._live.exit_on_sigterm()
+        # In a callback of the loop: raised between two of them, the exit would lose the one that is to wake a task, and
+        # the program would wait for that task for ever.
+        self._live.exit_on_sigterm(asyncio.get_running_loop().call_soon_threadsafe)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:

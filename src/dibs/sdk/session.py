@@ -38,8 +38,7 @@ from dibs.system.fork import ForkAware
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import FrameType
-    from typing import Any, Self, TypeVar
+    from typing import Any, NoReturn, Self, TypeVar
 
     from dibs.board import Board
     from dibs.model import Ended, Grant, Session, Waiting
@@ -246,10 +245,11 @@ class LiveSession(ForkAware):
         with contextlib.suppress(SessionNotFound):
             _retry(lambda: self.board.end_session(self.id, reason=reason), clock() + PATIENCE_SECONDS)
 
-    def exit_on_sigterm(self) -> None:
-        """Let SIGTERM exit the program in the usual way, which ends the session; unless the program handles it."""
+    def exit_on_sigterm(self, call: Callable[[Callable[[], NoReturn]], object] = lambda exit: exit()) -> None:
+        """Let SIGTERM exit the program in the usual way, which ends the session; unless the program handles it. `call`
+        runs the function that exits: an event loop runs it as a callback."""
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            self._before_sigterm = signal.signal(signal.SIGTERM, _exit)
+            self._before_sigterm = signal.signal(signal.SIGTERM, lambda *_: call(_exit))
 
     def restore_sigterm(self) -> None:
         if self._before_sigterm is not None:
@@ -383,8 +383,8 @@ def _owner_pid() -> int | None:
     return None if owner.namespace() is None else os.getpid()
 
 
-def _exit(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
+def _exit() -> NoReturn:
+    sys.exit(128 + signal.SIGTERM)
 
 
 _live: weakref.WeakSet[LiveSession] = weakref.WeakSet()

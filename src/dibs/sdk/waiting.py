@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 
+from dibs.board.base import OWNER_LOOK_SECONDS
 from dibs.errors import DibsError, ItemAlreadyClaimed, ItemNotClaimable
 from dibs.model import ENDED
-from dibs.system import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def claim_in_turn(
                 return claim()
             due = store.due_seconds(item)
             # An offer to another session may wake that session only: look once within its time to learn when it lapses.
-            woken = watch.wait(min(left, owner.LOOK_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
-            if not woken or time.monotonic() - reaped > owner.LOOK_SECONDS:
+            woken = watch.wait(min(left, OWNER_LOOK_SECONDS, accept_seconds, RENEW_SECONDS if due is None else due))
+            if not woken or time.monotonic() - reaped > OWNER_LOOK_SECONDS:
                 reap_dead_owners()
                 reaped = time.monotonic()
             standing = store.ticket(item, session=session)
@@ -136,7 +136,7 @@ def wait_for_change(
             if left <= 0 or (due == 0 and standing is not first):
                 break
             until_due = RENEW_SECONDS if due is None else max(due, DUE_SECONDS_MIN)
-            if not watch.wait(min(left, owner.LOOK_SECONDS, until_due)):
+            if not watch.wait(min(left, OWNER_LOOK_SECONDS, until_due)):
                 reap_dead_owners()
             standing = store.ticket(item, session=session)
         return standing
