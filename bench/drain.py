@@ -1,10 +1,11 @@
-"""Next and done, durably, by 1 and by 8 processes, beside a bare loop of apsw that writes the same rows; and the CPU
-time of a pair where the disk takes none."""
+"""Next and done, durably, by 1 and by 8 processes, beside a bare loop of apsw that writes the same rows, and beside job
+queues on SQLite; and the CPU time of a pair where the disk takes none."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -14,18 +15,22 @@ import time
 import apsw
 
 import dibs
+from bench import sqlite_peers
 from bench.raw_sqlite import RawBoard
+from dibs.model import Grant
 
 ROUNDS = 5
-SECONDS = 2.0
+SECONDS = 1.5
 ITEMS = 20_000
 RAW = "bare apsw, 1 process"
+PEERS = sqlite_peers.installed()
 #: By name, the worker program and the number of processes. Eight bare loops show how fair the lock itself is.
 FLEETS = {
     RAW: ("raw", 1),
     "dibs, 1 process": ("dibs", 1),
     "bare apsw, 8 processes": ("raw", 8),
     "dibs, 8 processes": ("dibs", 8),
+    **{f"{peer}, {count} process{'es' * (count > 1)}": (peer, count) for peer in PEERS for count in (1, 8)},
 }
 #: How many pairs of each kind are timed in turn for their CPU time, and how often.
 CPU_PAIRS, CPU_TURNS = 100, 20
@@ -34,13 +39,24 @@ MEMORY = "/dev/shm"  # a folder of its own is made in it
 
 
 def measure() -> tuple[str, list[dict[str, object]]]:
-    rounds = [{who: _fleet(*fleet) for who, fleet in FLEETS.items()} for _ in range(ROUNDS)]
+    with tempfile.TemporaryDirectory() as folder:
+        boards = {"raw": _filled(os.path.join(folder, "board.db"), ITEMS)}
+        boards["dibs"] = boards["raw"]
+        for peer in PEERS:
+            boards[peer] = os.path.join(folder, f"{peer}.db")
+            sqlite_peers.fill(peer, boards[peer], ITEMS)
+        rounds = [
+            {who: _fleet(boards[program], program, processes) for who, (program, processes) in FLEETS.items()}
+            for _ in range(ROUNDS)
+        ]
     cpu = _cpu_microseconds()
     rows: list[dict[str, object]] = []
     for who, (program, processes) in FLEETS.items():
         found = {key: statistics.median(one[who][key] for one in rounds) for key in rounds[0][who]}
         ratio = statistics.median(one[who]["pairs/s"] / one[RAW]["pairs/s"] for one in rounds)
-        rows.append({"who": who, **found, "of bare": ratio, "CPU of a pair": cpu[program] if processes == 1 else None})
+        rows.append(
+            {"who": who, **found, "of bare": ratio, "CPU of a pair": cpu.get(program) if processes == 1 else None}
+        )
     sqlite = f"SQLite {apsw.sqlite_lib_version()}, apsw {apsw.apsw_version()}, WAL, synchronous FULL"
     return f"Next + done on {sqlite} (waits in ms; CPU in us, without the disk; medians of {ROUNDS} rounds)", rows
 
@@ -52,9 +68,9 @@ def _filled(path: str, items: int) -> str:
     return path
 
 
-def _fleet(program: str, processes: int) -> dict[str, float]:
+def _fleet(filled: str, program: str, processes: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        path = _filled(os.path.join(folder, "board.db"), ITEMS)
+        path = shutil.copy(filled, folder)
         command = [sys.executable, "-m", "bench.drain", path, str(SECONDS), program]
         workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(processes)]
         for worker in workers:
@@ -74,7 +90,7 @@ def _fleet(program: str, processes: int) -> dict[str, float]:
 
 
 def work(path: str, seconds: float, program: str = "dibs") -> None:
-    take, end = _raw_verbs(path) if program == "raw" else _board_verbs(path)
+    take, end = _verbs(program, path)
     print("ready", flush=True)
     sys.stdin.readline()
     pairs, worst, until = 0, 0.0, time.perf_counter() + seconds
@@ -87,20 +103,26 @@ def work(path: str, seconds: float, program: str = "dibs") -> None:
     print(json.dumps({"pairs": pairs, "worst": worst}))
 
 
-def _raw_verbs(path: str, *, durable: bool = True):  # type: ignore[no-untyped-def]
+def _verbs(program: str, path: str) -> sqlite_peers.Verbs:
+    if program in PEERS:
+        return sqlite_peers.verbs(program, path)
+    return _raw_verbs(path) if program == "raw" else _board_verbs(path)
+
+
+def _raw_verbs(path: str, *, durable: bool = True) -> sqlite_peers.Verbs:
     raw = RawBoard(path)
     if not durable:
         raw.connection.execute("PRAGMA synchronous = OFF").fetchall()
     return raw.next, lambda taken: raw.done(*taken)
 
 
-def _board_verbs(path: str, *, durable: bool = True):  # type: ignore[no-untyped-def]
+def _board_verbs(path: str, *, durable: bool = True) -> sqlite_peers.Verbs:
     board = dibs.connect(path)
     if not durable:
         board.store.engine.connection().execute("PRAGMA synchronous = OFF").fetchall()  # type: ignore[attr-defined]
     me = board.start_session("bench").id
 
-    def take():  # type: ignore[no-untyped-def]
+    def take() -> Grant:
         (grant,) = board.next(session=me)
         return grant
 

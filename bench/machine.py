@@ -18,7 +18,7 @@ from dibs.store.sqlite.lock import FairLock
 #: PostgreSQL's settings that durability and speed depend on.
 SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method", "shared_buffers")
 SYNCHRONOUS = {"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
-PACKAGES = ("psycopg", "uvicorn", "fastapi", "starlette", "pgqueuer", "procrastinate")
+PACKAGES = ("psycopg", "uvicorn", "fastapi", "starlette", "pgqueuer", "procrastinate", "huey", "litequeue")
 
 
 def facts() -> dict[str, str]:

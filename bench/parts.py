@@ -17,7 +17,7 @@ OF_TARGETS: dict[str, tuple[str, ...]] = {
     "startup": (),
     "drain": (),
     "costs": (),
-    "hot_verbs": ("--rounds", "2", "--seconds", "3"),
+    "hot_verbs": ("--rounds", "2", "--seconds", "3", "--verbs", "heartbeat,next; done"),
     "large": (),
     "many_agents": ("--seconds", "15"),
     "postgres": ("--rounds", "3", "--workers", "8", "--seconds", "2", "--only", "dibs,pgbench,pgqueuer,procrastinate"),

@@ -10,6 +10,7 @@ import inspect
 import re
 
 from dibs.board import Board
+from dibs.cli import words
 from dibs.cli.commands import COMMANDS, EXAMPLES, GROUPS
 from dibs.cli.parser import Parser, build
 from dibs.errors import DibsError
@@ -74,6 +75,52 @@ def _command(parser: Parser) -> list[str]:
     if options:
         parts.append(table(("argument or option", "meaning"), _cells(options)))
     return [*parts, "```text\n" + "\n".join(EXAMPLES[parser.name]) + "\n```"]
+
+
+def command_aliases() -> dict[str, list[str]]:
+    """Every command line that other words stand for, and these words."""
+    found: dict[str, list[str]] = {}
+    for word, line in words.ALIASES.items():
+        found.setdefault(f"dibs {line}".rstrip(), []).append(word)
+    for (noun, verb), option in words.EDITS.items():
+        found.setdefault(f"dibs edit ID {option} NAME", []).append(f"{noun} {verb} ID NAME")
+    return found
+
+
+def option_aliases() -> dict[tuple[str, str], list[str]]:
+    """Every option that other names stand for, with the commands that take it, and these names."""
+    built = parsers()
+    found: dict[tuple[str, str], list[str]] = {}
+    for alias, name in words.OPTION_ALIASES.items():
+        taking = [command for command, parser in built.items() if name in parser.options]
+        found.setdefault((name, "every command" if taking == list(built) else ", ".join(taking)), []).append(alias)
+    of_commands: dict[tuple[str, str], list[str]] = {}
+    for (command, alias), name in words.COMMAND_OPTIONS.items():
+        of_commands.setdefault((name, alias), []).append(command)
+    for (name, alias), commands in of_commands.items():
+        found.setdefault((name, ", ".join(commands)), []).append(alias)
+    return found
+
+
+def _aliases() -> str:
+    by_status: dict[str, list[str]] = {}
+    for word, status in words.STATUS_WORDS.items():
+        by_status.setdefault(status, []).append(word)
+    commands = [(code(line), _codes(aliases)) for line, aliases in command_aliases().items()]
+    options = [(code(name), of, _codes(aliases)) for (name, of), aliases in option_aliases().items()]
+    statuses = [(code(status), _codes(aliases)) for status, aliases in by_status.items()]
+    parts = [
+        table(("command", "words that run it"), commands),
+        "A noun before a command is skipped, as in `dibs issue list`; alone it lists items, and before an id it shows"
+        f" the item: {_codes(sorted((*words.NOUNS, 'get')))}.",
+        table(("option", "commands", "names that stand for it"), options),
+        table(("status", "words that `list --status` accepts for it"), statuses),
+    ]
+    return "\n\n".join(parts)
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(code(name) for name in names)
 
 
 def _cells(options: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -141,4 +188,4 @@ def _for_reference(cells: list[str]) -> list[str]:
     return [re.sub(r"\]\((operations|guides)/", r"](../\1/", cell) for cell in linked]
 
 
-GENERATED = {"commands": _commands, "http": _http, "errors": _errors, "events": _events}
+GENERATED = {"commands": _commands, "aliases": _aliases, "http": _http, "errors": _errors, "events": _events}

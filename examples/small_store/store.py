@@ -20,9 +20,9 @@ from dibs.config import Settings
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.model import Prune, Request
 from dibs.store.contract import Store, Watch
-from dibs.store.sql import archive, requests, rows
+from dibs.store.sql import archive, requests
 from dibs.store.sql.transaction import Refused, Transaction
-from dibs.store.sqlite import database, schema
+from dibs.store.sqlite import backups, database, schema
 from dibs.store.sqlite.engine import system_clock
 from dibs.store.sqlite.store import SqliteVerbs
 from dibs.store.sqlite.transaction import SqliteTransaction
@@ -109,9 +109,9 @@ class SmallStore(SqliteVerbs, Store):
             before, connection = self._transaction(self._load()), _empty_board()
             t = self._transaction(connection, writable=True)
             archive.load(t, records)
-            # A revoked key stays revoked, and tokens go on from the highest that this board gave.
-            for key in before.all("keys"):
-                t.run("put_key", rows.encode(rows.key(key)))
+            # A revoked key stays revoked, webhooks stay, and tokens go on from the highest that this board gave.
+            for statement, row in backups.own_rows(before):
+                t.run(statement, row)
             concerned = archive.retire_tokens(t, archive.highest(before), actor)
             self._replace(connection)
         return concerned

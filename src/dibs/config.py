@@ -137,7 +137,9 @@ def read_tables(path: str) -> dict[str, dict[str, Any]]:
             raise mistake(path, (name,), f"{name} must be a table: {TABLES[name]}", name)
         if name not in TABLES:
             raise mistake(path, (name,), _unknown_table(name, table), name)
-    return {name: tables.get(name, {}) for name in TABLES}
+    from dibs import deprecated
+
+    return {name: deprecated.settings(name, tables.get(name, {}), path) for name in TABLES}
 
 
 def checked_agents(agents: dict[str, Any], source: str) -> dict[str, dict[str, Any]]:

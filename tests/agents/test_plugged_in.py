@@ -112,6 +112,15 @@ def test_a_session_of_codex_claims_in_its_sandbox(codex: Codex, project: Path, b
         pytest.skip(f"shown without a sandbox only: {why_not}")
 
 
+def test_codex_calls_no_hook_of_dibs_a_failed_one(codex: Codex, project: Path, board: Board) -> None:
+    setup(codex, project)
+    printed = codex.printed(project, [codex_steps.shell("dibs next"), codex_steps.shell("dibs done fix-login"), "done"])
+    assert "hook: PreToolUse Completed" in printed
+    assert "Failed" not in printed
+    (run,) = board.runs(item="fix-login")
+    assert run.outcome == "done"
+
+
 def test_codex_installs_the_plugin_of_claude(codex: Codex, project: Path, board: Board) -> None:
     codex.install(TOP, "dibs@dibs")
     with codex.start(project, [codex_steps.shell("dibs next"), CODEX_NOTE, "done"]) as agent:

@@ -19,6 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.metadata.spec import DEFAULT_METADATA_VERSION, get_core_metadata_constructors
+from hatchling.plugin.manager import PluginManager
+from packaging.metadata import Metadata
 
 import dibs
 from manual.package_page import package_page
@@ -160,6 +164,30 @@ def test_the_page_of_the_package_links_to_where_the_project_is() -> None:
     assert not re.findall(r"\]\((?!https?://)|(?:src|srcset)=\"(?!https?://)", text)
 
 
+@pytest.mark.parametrize(
+    ("home", "files", "urls"),
+    [
+        ("", "", {}),
+        ("https://example.org/dibs", "https://example.org/dibs/blob/main", {"Homepage": "https://example.org/dibs"}),
+    ],
+    ids=["not published", "published"],
+)
+def test_the_metadata_are_right_with_and_without_an_address(home: str, files: str, urls: dict[str, str]) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = settings["tool"]["hatch"]["metadata"]["hooks"]["custom"]
+    assert (hook["home"], hook["files"]) == ("", ""), "the repository knows no public address"
+    hook |= {"home": home, "files": files}
+    metadata = ProjectMetadata(str(ROOT), PluginManager(), settings)
+    text = get_core_metadata_constructors()[DEFAULT_METADATA_VERSION](metadata)
+    parsed = Metadata.from_email(text, validate=True)
+    assert (parsed.name, str(parsed.version), parsed.project_urls or {}) == ("calldibs", dibs.__version__, urls)
+    assert parsed.description_content_type == "text/markdown"
+    page = parsed.description or ""
+    assert page.startswith("# dibs")
+    assert ("](https://example.org/dibs/blob/main/docs/protocol.md)" in page) == bool(files)
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)|(?:src|srcset)=\"(?!https?://)", page)
+
+
 def test_the_shipped_test_kit_is_what_a_store_of_others_needs() -> None:
     """Every module of `dibs.testing` is used by the suite, by its name in an import or in a scene."""
     kit = ROOT / "src" / "dibs" / "testing"
@@ -181,7 +209,7 @@ def test_a_wheel_builds_from_the_sdist_without_a_registry(tmp_path: Path) -> Non
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if "node_modules" in name]
         packed = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-        archive.extractall(tmp_path, filter="data")
+        archive.extractall(tmp_path)
     offline = {**os.environ, "npm_config_registry": NOWHERE, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     folder = sdist.with_suffix("").with_suffix("")
     subprocess.run([*hatch, "--target", "wheel"], cwd=folder, env=offline, check=True, capture_output=True)

@@ -266,6 +266,18 @@ def test_every_end_has_a_sign_of_its_own_and_no_lane_names_its_agent_twice(shop:
         assert page.evaluate("[...drawn].some(one => one.startsWith('reviewer-'))"), "its id, as far as there is room"
 
 
+def test_the_first_minutes_of_a_board_are_not_a_line_at_the_edge_of_the_timeline(shop: Shop, browser: Browser) -> None:
+    shop.board.add("new", id="new")
+    shop.board.claim("new", session=shop.board.start_session("coder").id)
+    shop.harness.clock.advance(120)
+    four_hours = "button[aria-pressed=true]:text-is('4h')"
+    with opened(shop, browser, "timeline", script=DRAWN) as page:
+        await_true(page, lambda: "new" in {*page.evaluate("[...drawn]")}, "the bar has no room for its name")
+        expect(page.locator(four_hours)).to_have_count(0)
+        page.get_by_role("button", name="4h", exact=True).click()
+        expect(page.locator(four_hours)).to_have_count(1)
+
+
 def test_nothing_is_asked_by_the_clock_of_this_machine(busy: Shop, browser: Browser) -> None:
     """The clock of the board is ahead: its fleet has played for a while."""
     with signed_in(busy, browser) as context:

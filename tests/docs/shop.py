@@ -52,6 +52,8 @@ class Shop:
         text = re.sub(r"\b(\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d)\b", "HH:MM:SS", text)
         text = re.sub(r"\bfor (29|30)m more\b", "for 30m more", text)
         text = re.sub(r"\bfor \d+s more\b", "for Ns more", text)
+        text = re.sub(r"\b\d+s ago\b", "now", text)
+        text = re.sub(r"\bsubmitted  \d+s\b", "submitted  Ns", text)
         return re.sub(r"\bafter \d+s\b", "after Ns", text)
 
 

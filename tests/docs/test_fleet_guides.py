@@ -9,13 +9,14 @@ import pytest
 from tests.docs.markdown import blocks, read
 from tests.docs.shop import Shop
 
-#: Stands in for a coding agent: reads its item and commits something.
-AGENT = """#!/bin/sh
+#: Stand in for coding agents: each reads its item and leaves something. Codex cannot commit in its sandbox.
+CODEX = """#!/bin/sh
 cat >/dev/null
 printf '%s\\n' "$@" >arguments.txt
 [ -n "$DIBS_ITEM" ] || exit 0
-dibs show "$DIBS_ITEM" >/dev/null && git add . && git commit --quiet -m "$DIBS_ITEM"
+dibs show "$DIBS_ITEM" >/dev/null || exit 1
 """
+AGENTS = {"codex": CODEX, "claude": f'{CODEX}git add . && git commit --quiet -m "$DIBS_ITEM"\n'}
 WITHOUT_QUESTIONS = (("dibs setup claude", "dibs setup claude --yes"), ("dibs setup codex", "dibs setup codex --yes"))
 
 
@@ -27,8 +28,8 @@ def shop(tmp_path: Path) -> Shop:
     (shop.folder / ".git").rmdir()
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("claude", "codex"):
-        (programs / name).write_text(AGENT)
+    for name, script in AGENTS.items():
+        (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     shop.environment = {"HOME": str(tmp_path / "home"), "PATH": f"{programs}:{shop.environment['PATH']}"}
     (tmp_path / "home").mkdir()
@@ -78,6 +79,7 @@ def test_codex(shop: Shop) -> None:
     shop.type('dibs add "Fix login" --id fix-login')
     type_all(shop, work, ("--worktree", "--worktree --once"))
     assert shop.answer("dibs show fix-login")["item"]["status"] == "done"
+    assert "fix-login" in shop.type("git log --format=%s dibs/fix-login").stdout
 
 
 def test_leaving_without_a_trace(shop: Shop) -> None:

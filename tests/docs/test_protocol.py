@@ -23,6 +23,7 @@ from dibs.model import EDITABLE, STATUSES, NewItem, dashboard, webhooks
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normalize, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
+from dibs.server.streams import vitals
 from dibs.text import priorities, times
 from dibs.value import Value
 from dibs.verbs import VERBS
@@ -146,6 +147,16 @@ def check_example(text: str) -> None:
     assert tuple(grant["claim"]) == model.Claim._fields
 
 
+def check_vitals(text: str) -> None:
+    """The example has the shape of a message in a stream."""
+    (example,) = blocks(section(text, "### Vitals"), "json")
+    told = json.loads(example)
+    nothing = dashboard.Vitals(event=1, at=0, claims={}, seen={}, queues={}, seats=())
+    sent = vitals.difference(nothing, nothing.replace(claims={"fix-login": (0, 3)}))
+    assert [len(renewal) for renewal in told["renewed"].values()] == [len(sent["renewed"]["fix-login"])]
+    assert (told.keys(), told["sessions"].keys()) == (sent.keys(), sent["sessions"].keys())
+
+
 def check_events(text: str, led: Led) -> None:
     """Every kind that there is, with the statuses, the holder and the data that it really has."""
     rows = {
@@ -234,7 +245,7 @@ def check_resources(text: str) -> None:
 def check_approved_content(text: str) -> None:
     (told,) = re.findall(r"approved is edited: ([a-z, \n]+)\.", section(text, "## Approvals and policy"))
     assert _names(told) - {"or"} == APPROVED_CONTENT
-    (told,) = re.findall(r"^([A-Z][a-z ]+) of an item cannot be edited while", text, re.MULTILINE)
+    (told,) = re.findall(r"^([A-Z][a-z, ]+) of an item cannot be edited while", text, re.MULTILINE)
     assert _names(told.lower()) - {"and"} == HELD_CONTENT
 
 
@@ -299,6 +310,7 @@ CHECKS: tuple[Callable[[str], None], ...] = (
     check_every_verb_says_how_it_is_refused,
     check_values,
     check_example,
+    check_vitals,
     check_commands,
     check_times,
     check_limits,

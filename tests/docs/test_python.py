@@ -10,21 +10,14 @@ from tests.docs.markdown import blocks, prose, read, section
 from tests.docs.shop import Shop
 
 GUIDE = read("docs/guides/python.md")
-ITEMS = """
-dibs init
-dibs add "Fix login" --id fix-login --type bug
-dibs add "Fix logout" --id fix-logout --type bug
-dibs add "Write" --id write-mail
-dibs add "Design" --id design-logo
-dibs add "Migrate" --id migrate
-"""
+(ITEMS,) = blocks(GUIDE, "sh")
 
 
 def ran(tmp_path: Path, heading: str) -> dict[str, str]:
     """Run the program under this heading; what became of the items."""
     (program,) = blocks(section(GUIDE, heading), "python")
     shop = Shop(tmp_path)
-    shop.type(f"set -e{ITEMS}")
+    shop.type(f"set -e\ndibs init\n{ITEMS}")
     (shop.folder / "program.py").write_text(program)
     done = shop.type(f"{sys.executable} -W error program.py")
     assert done.returncode == 0, done.stdout
@@ -34,7 +27,7 @@ def ran(tmp_path: Path, heading: str) -> dict[str, str]:
 
 def test_a_session_does_what_there_is_to_do(tmp_path: Path) -> None:
     found = ran(tmp_path, "## A session")
-    assert (found["fix-login"], found["fix-logout"], found["migrate"]) == ("done", "done", "ready")
+    assert (found["fix-logout"], found["migrate"]) == ("done", "ready")
 
 
 def test_a_claim_ends_as_it_is_told(tmp_path: Path) -> None:
@@ -48,7 +41,7 @@ def test_a_loss_is_looked_for(tmp_path: Path) -> None:
 
 def test_the_same_is_awaited(tmp_path: Path) -> None:
     found = ran(tmp_path, "## With asyncio")
-    assert (found["fix-login"], found["fix-logout"], found["migrate"]) == ("done", "done", "ready")
+    assert (found["fix-logout"], found["migrate"]) == ("done", "ready")
 
 
 def test_the_figures_are_those_of_the_code() -> None:

@@ -19,6 +19,7 @@ TRANSCRIPTS = {
     "README.md": ("dibs init", "dibs add", "dibs claim", "dibs done", "dibs log"),
     "docs/start.md": ("dibs init", "dibs add", "dibs claim", "dibs done", "dibs log"),
     "docs/guides/waiting.md": ("dibs wait", " --needs ", " --not-before ", " --resource "),
+    "docs/guides/mcp.md": ("dibs add",),
     "docs/guides/approvals.md": ("dibs agent set", "dibs submit", "dibs approve"),
 }
 README_LINES_MAX = 160
@@ -44,14 +45,15 @@ def test_the_transcript_is_what_happens(tmp_path: Path, document: str) -> None:
 def test_the_agents_lines_work_as_they_stand(tmp_path: Path) -> None:
     (lines,) = blocks(START, "sh")
     shop = Shop(tmp_path)
-    shop.type('dibs init && dibs add "Fix login" --id fix-login')
+    check_transcript(START, shop)  # as a reader of the page does it: the item of the transcript is done by then
     done = shop.type(f"set -e\n{lines}")
     assert done.returncode == 0, done.stdout
-    shown = shop.answer("dibs show fix-login")
+    shown = shop.answer("dibs show fix-logout")
     assert shown["item"]["status"] == "done"
     assert shown["runs"][0]["links"] == {"pr": "https://example.org/pull/7"}
     assert [note["note"] for note in shown["notes"]] == ["the cause is in auth.py"]
-    assert shop.answer("dibs sessions")["sessions"] == []
+    live = [one["session"]["id"] for one in shop.answer("dibs sessions")["sessions"]]
+    assert sorted(live) == ["coder-1", "fixer-1"], "those of the transcript; the one of the lines has ended"
 
 
 def test_the_python_snippet_runs(tmp_path: Path) -> None:

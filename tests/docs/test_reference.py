@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dibs import config
+from dibs import config, deprecated
 from dibs.board import Board
+from dibs.cli import words
 from dibs.cli.claim_commands import NOTHING
 from dibs.cli.commands import COMMANDS
 from dibs.cli.completion import options
@@ -108,6 +109,34 @@ def test_every_command_is_there_with_every_option() -> None:
         check_commands(text.replace("--older-than", "--younger-than"))
 
 
+def check_aliases(text: str) -> None:
+    told = section(text, "## Words of other tools")
+    for word, line in words.ALIASES.items():
+        assert word in _row(told, f"dibs {line}".rstrip()), word
+    for (noun, verb), option in words.EDITS.items():
+        assert f"{noun} {verb} ID NAME" in _row(told, f"dibs edit ID {option} NAME")
+    assert set(words.NOUNS) <= set(code(told))
+    for alias, name in words.OPTION_ALIASES.items():
+        assert alias in _row(told, name), alias
+    for (command, alias), name in words.COMMAND_OPTIONS.items():
+        assert alias in _row(told, name, command), (command, alias)
+    for word, status in words.STATUS_WORDS.items():
+        assert word in _row(told, status), word
+
+
+def _row(text: str, first: str, second: str = "") -> set[str]:
+    """The names in the last cells of the rows that begin with this name, and have the second in their second cell."""
+    rows = [line.strip("|").split("|") for line in text.split("\n") if line.startswith(f"| `{first}` |")]
+    return {name for row in rows if second in row[1].strip().split(", ") or not second for name in code(row[-1])}
+
+
+def test_every_word_of_another_tool_is_there_with_what_it_stands_for() -> None:
+    text = page("commands")
+    check_aliases(text)
+    with pytest.raises(AssertionError):
+        check_aliases(text.replace("`unclaim`", "`disclaim`"))
+
+
 def test_every_error_is_there() -> None:
     text = page("errors")
     told = set(re.findall(r"^## ([A-Z_]+)$", text, re.MULTILINE))
@@ -124,6 +153,16 @@ def test_every_route_is_there() -> None:
     told = {(code(method)[0], code(path)[0]) for method, path, *_ in table(text, "method", "path")}
     assert {(verb.method, verb.path.replace(":path", "")) for verb in VERBS} <= told
     assert told == {(method, path) for method, path, *_ in reference.operations()}
+
+
+def test_every_deprecated_name_is_listed_with_its_replacement() -> None:
+    rows = table(read("docs/operations/upgrade.md"), "deprecated", "since")
+    told = {(code(old)[0], since, code(new)[0]) for old, since, new in rows}
+    known = [(name, renamed) for name, renamed in (*deprecated.COMMANDS.items(), *deprecated.MODULES.items())]
+    known += [
+        (" ".join(name), renamed) for name, renamed in (*deprecated.OPTIONS.items(), *deprecated.SETTINGS.items())
+    ]
+    assert told == {(name, renamed.since, renamed.to) for name, renamed in known}
 
 
 def test_the_man_pages_have_everything() -> None:

@@ -81,6 +81,11 @@ def test_the_mistake_is_found_as_it_is_shown(copy: Path) -> None:
     assert re.fullmatch(as_shown(MISTAKEN), typed(ONE, copy))
 
 
+def test_the_verbs_about_a_whole_board_pass_which_are_the_small_stores_own(copy: Path) -> None:
+    said = typed(f"{ALL} -k 'TestWebhooks or restore'", copy)
+    assert re.search(r"^\d+ passed, \d+ deselected in ", said, re.MULTILINE), said
+
+
 @pytest.mark.skipif(sizes.FACTOR == 1, reason="the whole suite on the small store takes minutes: DIBS_SOAK=1 runs it")
 def test_the_whole_suite_passes_on_the_small_store(copy: Path) -> None:
     said = typed(ALL, copy)

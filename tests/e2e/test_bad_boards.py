@@ -18,6 +18,7 @@ import apsw
 import pytest
 
 from tests.e2e.conftest import Dibs, until
+from tests.e2e.users import IS_OPEN
 
 COMMANDS = (("list",), ("claim", "x"), ("add", "t"), ("who",), ("doctor",))
 #: Root may write everywhere, so it becomes nobody first, with everything imported that nobody could not read.
@@ -119,6 +120,8 @@ def locked(bare: Dibs) -> Iterator[Path]:
     ids=" ".join,
 )
 def test_a_read_only_folder_is_told_in_one_line(bare: Dibs, locked: Path, words: tuple[str, ...]) -> None:
+    if os.geteuid() == 0 and not IS_OPEN:
+        pytest.skip("root may write anywhere, and nobody else can read this checkout")
     command = [sys.executable, "-c", AS_NOBODY, *words, "--json"]
     done = subprocess.run(command, cwd=locked, env=bare.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")

@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.conftest import Dibs
 
 LINE_TO_TYPE = "export DIBS_SESSION=$(dibs session start --agent NAME)"
+#: How `unshare` starts a process that sees no process of ours.
+PID_NAMESPACE = ("--pid", "--fork", "--mount-proc")
 
 
 @pytest.fixture
@@ -77,11 +79,11 @@ def test_one_session_spans_shells(board: Dibs) -> None:
 
 def test_a_sweep_from_another_pid_namespace_takes_nothing_away(board: Dibs) -> None:
     unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "--pid", "--fork", "true"], capture_output=True).returncode != 0:
+    if unshare is None or subprocess.run([unshare, *PID_NAMESPACE, "true"], capture_output=True).returncode:
         pytest.skip("a pid namespace cannot be made here: it needs unshare and the right to use it")
     named = {"DIBS_SESSION": "s1", "DIBS_AGENT": "coder"}
     assert board.shell("dibs claim x", **named).returncode == 0
-    swept = board.shell(f"{unshare} --pid --fork --mount-proc dibs sweep --json")
+    swept = board.shell(f"{unshare} {' '.join(PID_NAMESPACE)} dibs sweep --json")
     assert not any(json.loads(swept.stdout).values())
     assert board.shell("dibs done x; true", **named).stderr == ""
     assert board.json("show", "x")["item"]["status"] == "done"

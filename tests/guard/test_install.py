@@ -196,6 +196,19 @@ def test_all_worktrees_share_the_hooks(repository: Repository, tmp_path: Path) -
     assert not is_guarded(repository)
 
 
+def test_hooks_that_find_no_board_say_so_when_they_are_installed(repository: Repository, tmp_path: Path) -> None:
+    assert "no board" not in repository.dibs("guard", "install")
+    hub = Repository(tmp_path / "hub.git", repository.environment)
+    assert "name the board with: dibs guard install --store URL" in hub.dibs("guard", "install")
+    store = str(repository.folder / ".git" / "dibs" / "board.db")
+    assert "no board" not in hub.dibs("guard", "install", "--store", store)
+    assert "no board" not in hub.dibs("guard", "install"), "the name stays"
+    (tmp_path / "new").mkdir()
+    new = Repository(tmp_path / "new", repository.environment)
+    new.git("init", "--quiet")
+    assert "the hooks check nothing yet: no board here or above" in new.dibs("guard", "install")
+
+
 def test_what_cannot_be_installed_is_refused_and_changes_nothing(repository: Repository, tmp_path: Path) -> None:
     outside = Repository(tmp_path, repository.environment)
     code, output = outside.run("dibs", "guard", "install")

@@ -66,6 +66,8 @@ def test_each_client_is_denied_in_its_own_words() -> None:
     assert denials["cursor"]["permission"] == "deny"
     for one in said.values():
         assert "allow" not in answers.pass_on(one, input={"command": "x"}, context="y")
+    allowing = {client for client, one in said.items() if answers.pass_on(one, allow=True)}
+    assert allowing == {"claude"}, "the others take no such answer"
     told = {client: answers.pass_on(one, context="why") for client, one in said.items()}
     assert ["why" in told[client] for client in said] == [True, True, False, True, True], "Gemini CLI takes none"
 

@@ -119,7 +119,7 @@ def test_a_subagent_of_codex_is_the_session_of_its_thread(agents: Callable[..., 
     agent = agents(OTHER_SESSION, "codex")
     agent.start()
     agent.hook("SubagentStart", THREAD)
-    assert agent.bash("dibs claim a", THREAD) == {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+    assert agent.bash("dibs claim a", THREAD) == {}
     agent.shell(f"CODEX_SESSION_ID={OTHER_SESSION} CODEX_THREAD_ID={THREAD} dibs claim a")
     assert (holder(board, "a"), board.find_session(THREAD).parent) == (THREAD, OTHER_SESSION)
     # What it is told to do is no prompt of a person.

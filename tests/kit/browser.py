@@ -86,7 +86,7 @@ def _fetched() -> Program:
         program.chmod(0o755)
         libraries = io.BytesIO(brotli.decompress((packed / "al2023.tar.br").read_bytes()))
         with tarfile.open(fileobj=libraries) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extractall(folder)  # pinned by its digest; the option `filter` is younger than Python 3.11.0
         (folder / "fonts.conf").write_text(
             f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>{modules / FONTS / "ttf"}'
             f"</dir><cachedir>{folder / 'fonts-cache'}</cachedir></fontconfig>"

@@ -144,6 +144,10 @@ def test_an_item_from_before_subjects_has_none_and_can_be_given_one(server: Loca
         for number in range(1, 9):
             connection.execute((folder / f"{number:04}.sql").read_bytes())
         connection.execute(
+            "INSERT INTO dibs.lanes (project, type, action, approved, touches, priority)"
+            " VALUES ('default', 'task', 'task', false, false, 5)"
+        )
+        connection.execute(
             "INSERT INTO dibs.items (id, project, type, action, title, body, payload, labels, priority, depends_on,"
             " resources, timeout_seconds, retries, needs_approval, approved, status, created_by, created_at,"
             " updated_at, attempts, strikes, failures, token, revision, lane)"

@@ -75,3 +75,5 @@ def test_tests_and_dead_letters_are_sent_through_the_server(tmp_path: Path) -> N
         assert (retried.returncode, retried.stdout.split()[0]) == (0, "delivered"), retried.stderr
         assert receiver.messages[-1].event["item"] == "one"
         assert server.dibs("webhook", "dead", id).stdout == ""
+        again = server.dibs("webhook", "retry", id)
+        assert (again.returncode, again.stdout, "no dead letters" in again.stderr) == (0, "", True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.agents.payload import COPILOT, CURSOR, GEMINI
+from dibs.agents.payload import CODEX, COPILOT, CURSOR, GEMINI
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -35,10 +35,10 @@ def deny(payload: Payload, why: str) -> str:
 
 def pass_on(payload: Payload, *, input: dict[str, Any] | None = None, allow: bool = False, context: str = "") -> str:
     """The tool runs if the client's own permission flow lets it: with another input, or with a line that the model
-    reads. Only `allow` skips that flow."""
+    reads. Only `allow` skips that flow; Codex calls a hook that answers it a failed one, and asks all the same."""
     input_name, context_name = CHANGES.get(payload.client, ("updatedInput", "additionalContext"))
     fields: dict[str, Any] = {}
-    if allow and payload.client not in CHANGES:
+    if allow and payload.client not in (CODEX, *CHANGES):
         fields["permissionDecision"] = "allow"
     if input is not None and input_name:
         fields[input_name] = input

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dibs.cli.render import Paint, agent_colour, clean, clock, number_of, table
+from dibs.cli.render import Paint, agent_colour, clean, clock, cut, number_of, table
 from dibs.model import BLOCKED, DONE, EDITABLE, FAILED, READY, SCHEDULED
-from dibs.text import times
+from dibs.text import json_text, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from dibs.model import Event
 
+#: How much of a part of a cost is shown: programs report whole tables there.
+AMOUNT_COLUMNS_MAX = 60
 #: Every kind of event, and its colour.
 KINDS = {
     "added": "green",
@@ -106,7 +108,16 @@ def checks_and_cost(checks: dict[str, Any], cost: dict[str, Any]) -> list[str]:
     for name, check in checks.items():
         result = check if isinstance(check, dict) else {"state": check}
         lines.append(f"{name}: {' '.join(str(result[part]) for part in ('state', 'url') if part in result)}")
-    return lines + [f"{name}: {amount}" for name, amount in cost.items()]
+    return lines + [f"{name}: {_amount(amount)}" for name, amount in cost.items()]
+
+
+def _amount(amount: Any) -> str:
+    """A part of a cost as it is written in JSON, in one short line: `--json` has the whole."""
+    if isinstance(amount, float):
+        return f"{amount:.6g}"
+    if isinstance(amount, dict | list | tuple):
+        return cut(clean(json_text.dumps(amount)), AMOUNT_COLUMNS_MAX)
+    return str(amount)
 
 
 def _words(event: Event) -> list[str]:

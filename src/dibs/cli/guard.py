@@ -7,7 +7,7 @@ import signal
 import sys
 from contextlib import contextmanager, nullcontext
 
-from dibs import config
+from dibs import config, location
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
@@ -54,6 +54,21 @@ def guard_install(cli: Cli) -> None:
     if done.former != done.folder:
         lines.append(f"the hooks in {done.former} run first")
     cli.reply(done, *lines, "remove them with: dibs guard remove")
+    if not (cli.json or install.names_board() or os.environ.get(config.ENV_STORE)):
+        _warn_without_board(cli, is_hub="pre-receive" in done.hooks)
+
+
+def _warn_without_board(cli: Cli, *, is_hub: bool) -> None:
+    """Hooks that find no board are installed all the same: the board may be made later."""
+    try:
+        location.find(".")
+    except DibsError as error:
+        cli.notice(
+            "no board is found from here, so a push of commits that name a claim is refused; "
+            "name the board with: dibs guard install --store URL"
+            if is_hub
+            else f"the hooks check nothing yet: {error.message}"
+        )
 
 
 def guard_remove(cli: Cli) -> None:

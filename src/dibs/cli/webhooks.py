@@ -141,6 +141,8 @@ def webhook_retry(cli: Cli) -> int:
         sent.append(cli.board.send_webhook(args.id, event=event))
         if not sent[-1].delivered:
             break
+    if not events and not cli.json:
+        cli.notice("no dead letters, so nothing is sent again")
     return _show_sent(cli, sent)
 
 

@@ -120,6 +120,11 @@ def install(*, pre_commit: bool = False, store: str | None = None, variables: Se
     return _redirect(places, hooks, script) if places.is_redirected else _chain(places, hooks, script)
 
 
+def names_board() -> bool:
+    """Whether the hooks name their board, so that it need not be found."""
+    return os.path.exists(Places().own(STORE))
+
+
 def remove() -> Removed:
     """Remove the hooks. What was edited since, or put in their place, stays."""
     places = Places()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.kit.agents import script
 from tests.kit.agents.client import Client
-from tests.kit.agents.model import Model
+from tests.kit.agents.model import PATIENCE_SECONDS, Model
 from tests.kit.agents.process import Agent
 from tests.kit.agents.script import Json, Step
 
@@ -125,6 +126,24 @@ class Codex(Client):
         agent = self._run(CodexAgent, name, [*words, script.prompt(steps)], project, environment)
         agent.close_stdin()
         return agent
+
+    def printed(self, project: Path, steps: Sequence[Step]) -> str:
+        """What a person reads of a session, from its start to its end: also which hooks failed."""
+        name = self._next_name()
+        words = ["exec", "--skip-git-repo-check", "--sandbox", NO_SANDBOX, *self._plugins]
+        words += ["-c", f"model_providers.scripted.base_url={self.model.url}/{name}/v1"]
+        done = subprocess.run(
+            [str(self.program), *words, "--dangerously-bypass-hook-trust", script.prompt(steps)],
+            cwd=project,
+            env=self._environment(name),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
 
     def _environment(self, agent: str) -> dict[str, str]:
         return {**super()._environment(agent), "CODEX_HOME": str(self.home / ".codex"), "SCRIPTED_KEY": "scripted"}

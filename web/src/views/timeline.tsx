@@ -59,6 +59,17 @@ function span(at: number): Place {
   return place.value ?? { from: at - length, to: at + length / 40 };
 }
 
+/** The span, unless somebody chose one, without the hours before the first run: the first minutes of a board are not a
+ * line at the edge. */
+function fitted(at: number, found: RunsWindow): Place {
+  const whole = span(at);
+  if (place.value || route.value.query.hours) return whole;
+  let first = at - SPAN_MS_MIN;
+  for (const run of found.runs.values()) first = Math.min(first, run.start);
+  const from = Math.max(whole.from, first);
+  return { from, to: at + (at - from) / 40 };
+}
+
 export function Timeline() {
   const found = useMemo(() => new RunsWindow(), []);
   const { box, sight, look } = useSight();
@@ -69,7 +80,8 @@ export function Timeline() {
   useKey("T", () => change({ as: isTable.peek() ? null : "table" }));
   found.changed.value;
   const at = Math.floor(now.value / 2000) * 2000;
-  const { from, to } = span(at);
+  const { from, to } = fitted(at, found);
+  const isWhole = !place.value && from === span(at).from;
   const lanes = lanesOf(found, by.value, from, at);
   const rows = stacked(lanes);
   const runs = lanes.flatMap((lane) => lane.runs).filter((run) => run.start <= to);
@@ -89,7 +101,7 @@ export function Timeline() {
             <button
               key={one}
               class="facet"
-              aria-pressed={!place.value && hours.value === one}
+              aria-pressed={isWhole && hours.value === one}
               onClick={() => {
                 leave();
                 change({ hours: String(one), from: null, to: null });
