@@ -3,6 +3,7 @@ shape and the order of those that real clients were seen to send."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -134,6 +135,11 @@ class Agent:
         """The pid of the keeper, once it runs."""
         wait_for(lambda: (self.state / "keeper").read_text().endswith("\n"))
         return int((self.state / "keeper").read_text())
+
+    def continue_keeper(self) -> None:
+        """Let a keeper go on that a test has stopped. One that was not stopped may end at any moment."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(self.keeper, signal.SIGCONT)
 
     def stop(self) -> None:
         """Stop the agent and its keeper, as when a machine sleeps."""

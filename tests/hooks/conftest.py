@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,8 +52,7 @@ def agents(folder: Path, tmp_path: Path, environment: dict[str, str]) -> Iterato
 
     yield start
     for one in started:
-        if (one.state / "keeper").exists():
-            os.kill(one.keeper, signal.SIGCONT)
+        one.continue_keeper()
         one.kill()
     states = tmp_path / "state" / "dibs" / "agents"
     wait_for(lambda: not states.exists() or not list(states.iterdir()))
