@@ -138,8 +138,8 @@ class Agent:
 
     def continue_keeper(self) -> None:
         """Let a keeper go on that a test has stopped. One that was not stopped may end at any moment."""
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            os.kill(self.keeper, signal.SIGCONT)
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int((self.state / "keeper").read_text()), signal.SIGCONT)
 
     def stop(self) -> None:
         """Stop the agent and its keeper, as when a machine sleeps."""
