@@ -9,7 +9,7 @@ from dibs.rules.items import CONTENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any, TypeVar
 
     from dibs.model.dashboard import Brief
@@ -64,6 +64,6 @@ def after(item: T, event: Event) -> T:
     )
 
 
-def _values(event: Event, names: Iterable[str]) -> dict[str, Any]:
-    found = {name: event.data[name] for name in names if name in event.data}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+def _values(event: Event, names: Container[str]) -> dict[str, Any]:
+    found = event.data.items()
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found if name in names}

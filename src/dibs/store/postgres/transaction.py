@@ -79,9 +79,9 @@ class PostgresTransaction(Transaction):
 
     def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
         with self._connection.cursor(name=f"each_{statement}") as cursor:
-            cursor.itersize = BATCH
-            for row in cursor.execute(STATEMENTS[statement], parameters):
-                yield self._in_wire_format(row) if statement == "requests" else row
+            cursor.execute(STATEMENTS[statement], parameters)
+            while found := cursor.fetchmany(BATCH):
+                yield from map(self._in_wire_format, found) if statement == "requests" else found
 
     def run(self, statement: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(STATEMENTS[statement], parameters)

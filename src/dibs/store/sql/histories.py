@@ -35,7 +35,8 @@ def histories(t: Transaction) -> Iterator[tuple[str, Any]]:
     for subject, found in groupby(t.each("repeated_subjects"), key=itemgetter(0)):
         yield "subject", [subject, *(row[1] for row in found)]
     streams: list[Iterator[tuple[str, int, Any]]] = [_dependencies(t), *(_records(t, kind) for kind in KINDS)]
-    for _, rank, value in merge(*streams, key=itemgetter(0, 1)):
+    # Each stream has a rank of its own, so that two records differ before their values are compared.
+    for _, rank, value in merge(*streams):
         kind = OF_ITEM[rank]
         yield kind, value
         if kind == "item":
