@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import pytest
@@ -676,6 +676,45 @@ def test_what_is_abandoned_is_ended_and_its_claim_left_to_who_did_that(bench: Be
     running.join()
     assert running.error is None
     assert bench.run_of(claim).outcome is None
+    claim.release("so")
+
+
+def test_what_is_abandoned_while_it_starts_is_ended_too(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its processes run before the command reads their output."""
+    pids, claim = tmp_path / "pids", bench.claim()
+    command = bench.command("sh", "-c", stubborn(pids))
+    read_output, left = command._output, list[list[int]]()
+
+    def abandon_first(*given: Any) -> Any:
+        until(lambda: len(written(pids)) == 2)
+        command.abandon(claim)
+        left.append(alive(written(pids)))
+        return read_output(*given)
+
+    monkeypatch.setattr(command, "_output", abandon_first)
+    command.run(claim)
+    assert left == [[]]
+    claim.release("so")
+
+
+def test_what_is_abandoned_before_it_starts_is_not_started(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, command, started = bench.claim(), bench.command("true"), list[object]()
+    exchange = command._exchange
+
+    def abandon_first(*given: Any) -> Any:
+        command.abandon(claim)
+        return exchange(*given)
+
+    def start(*given: Any) -> NoReturn:
+        started.append(given)
+        raise OSError("it was started")
+
+    monkeypatch.setattr(command, "_exchange", abandon_first)
+    monkeypatch.setattr("dibs.worker.command.ProcessGroup", start)
+    command.run(claim)
+    assert not started
     claim.release("so")
 
 

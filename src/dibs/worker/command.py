@@ -57,6 +57,8 @@ MARGIN_SHARE = 0.2
 MARGIN_SECONDS_MAX = 15.0
 #: How long the end of a claim waits for what the next holder is told.
 HANDOVER_SECONDS = 3.0
+#: How long the end of a claim waits for a command that is being started: a file system can hang.
+START_SECONDS = 10.0
 #: How the claim of a command that timed out may end.
 ON_TIMEOUT = ("fail", "release")
 #: The outcomes by which a command can end its own claim, and the exit code of `dibs exec` if the command exits with 0.
@@ -120,7 +122,10 @@ class Command:
         with self._lock:
             self._abandoned.add(claim)
             call = self._calls.get(claim)
-        if call is not None:
+        if call is None:
+            return  # it has not begun, and will not
+        call.has_begun.wait(START_SECONDS)
+        if call.group is not None:
             call.group.end()
             if self.worktrees is not None:
                 call.is_over.wait(HANDOVER_SECONDS)
@@ -188,22 +193,18 @@ class Command:
             return failed(missing, NOT_FOUND)
         began = clock()
         environment = self._environment_for(claim, files, tree)
+        call, output = _Call(), None
+        with self._lock:
+            if claim in self._abandoned:
+                return released(STOPPED)
+            self._calls[claim] = call
         try:
-            if tree is None:
-                group = ProcessGroup(arguments, environment, files.item, self._guard)
-            else:
-                tree.tell_begin(claim)
-                group = ProcessGroup(
-                    arguments, environment, files.item, self._guard, folder=tree.folder, announce=tree.begun
-                )
-        except OSError as error:
-            raise self._cannot_begin(error) from error
-        call, output = _Call(group), None
+            group = call.group = self._started(claim, arguments, environment, files, tree)
+        finally:
+            call.has_begun.set()
         secrets = redaction.of_worker(os.environ, environment, url=getattr(claim.session.board.store, "url", None))
         try:
             output = self._output(claim, group, tree, secrets)
-            with self._lock:
-                self._calls[claim] = call
             exit_code, early = self._watch(claim, group, began)
         finally:
             group.end()
@@ -221,6 +222,24 @@ class Command:
         verdict = judge(exit_code, output, files)
         # Also of files, and of texts in JSON, where a secret can be written in another way.
         return verdict.replace(**{name: secrets.value(getattr(verdict, name)) for name in LEFT_BY_COMMAND})
+
+    def _started(
+        self,
+        claim: ClaimHandle,
+        arguments: list[str],
+        environment: dict[str, str],
+        files: Exchange,
+        tree: Worktree | None,
+    ) -> ProcessGroup:
+        try:
+            if tree is None:
+                return ProcessGroup(arguments, environment, files.item, self._guard)
+            tree.tell_begin(claim)
+            return ProcessGroup(
+                arguments, environment, files.item, self._guard, folder=tree.folder, announce=tree.begun
+            )
+        except OSError as error:
+            raise self._cannot_begin(error) from error
 
     def _output(
         self, claim: ClaimHandle, group: ProcessGroup, tree: Worktree | None, secrets: redaction.Redaction
@@ -277,10 +296,12 @@ class Command:
 
 
 class _Call:
-    """A command that runs. `is_over` is set once the next holder has been told about its work."""
+    """A command that is being started, or runs. `has_begun` is set once its group is known, or could not be started;
+    `is_over` once the next holder has been told about its work."""
 
-    def __init__(self, group: ProcessGroup) -> None:
-        self.group, self.is_over = group, threading.Event()
+    def __init__(self) -> None:
+        self.group: ProcessGroup | None = None
+        self.has_begun, self.is_over = threading.Event(), threading.Event()
 
 
 def _apply(verdict: Verdict, claim: ClaimHandle) -> Verdict:
