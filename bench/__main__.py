@@ -5,7 +5,7 @@
     python -m bench postgres --rounds 1     options come after the names, and go to each part
     python -m bench --list                  the parts, with a sentence each
     python -m bench --svg FILE              draw the targets of the last run again, into FILE
-    python -m bench --scaling FILE          write the tables of docs/operations/scaling.md from the last run of `fleet`
+    python -m bench --write FILE            write the tables of a page of the documents again, from the last run
 
 Which figure of which part a target is about is in `bench/targets.py`.
 """
@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 
-from bench import chart, machine, parts, scaling, targets
+from bench import chart, machine, pages, parts, targets
 from bench.parts import NAMES, Rows
 
 RESULTS, PICTURE = "bench/latest.json", "bench/latest.svg"
@@ -33,8 +33,8 @@ def main(words: list[str]) -> None:
         _list()
     elif options[:1] == ["--svg"] and len(options) == 2:
         _draw(options[1])
-    elif options[:1] == ["--scaling"] and len(options) == 2:
-        _write_scaling(options[1])
+    elif options[:1] == ["--write"] and len(options) == 2:
+        _write_tables(options[1])
     elif unknown or (options and not names):
         sys.exit(f"bench: {' '.join(unknown or options)} is no part; the parts are {', '.join(NAMES)}")
     else:
@@ -88,14 +88,15 @@ def _list() -> None:
         print(f"{name:12} {'' if name in parts.OF_TARGETS else '(by name only) '}{parts.sentence(name)}")
 
 
-def _write_scaling(path: str) -> None:
+def _write_tables(path: str) -> None:
     with open(RESULTS, encoding="utf-8") as file:
         last = json.load(file)
-    fleet = last["parts"]["fleet"]
-    with open(path, encoding="utf-8") as document:
-        text = document.read()
-    with open(path, "w", encoding="utf-8") as document:
-        document.write(scaling.written(text, fleet["title"], fleet["rows"], last["machine"]))
+    judged = [targets.Judged(**one) for one in last["targets"]]
+    found = pages.tables(last["machine"], judged, last["parts"].get("fleet"))
+    with open(path, encoding="utf-8") as page:
+        text = page.read()
+    with open(path, "w", encoding="utf-8") as page:
+        page.write(pages.filled(text, found))
 
 
 def _draw(path: str) -> None:

@@ -43,6 +43,10 @@ ACCEPTED = Run("test_operations.test_every_line_of_sql_is_accepted")
 POSTGRES = Run("tests/e2e/test_postgres_cli.test_the_guide_works_as_it_stands")
 ORCHESTRATORS = Run("test_orchestrators_guide.test_of_three_hooks_for_one_issue_one_lets_its_agent_start")
 SERVER = Run("test_server.test_what_the_guide_types_works")
+MEASUREMENTS = Checked(
+    "test_other_snippets.test_the_parts_of_the_measurements_are_listed",
+    "the first line is run; the others measure for minutes",
+)
 
 LEDGER: dict[str, tuple[Entry, ...]] = {
     "AGENTS.md": (("shell", MAKE),),
@@ -154,6 +158,7 @@ LEDGER: dict[str, tuple[Entry, ...]] = {
     "docs/operations/metrics.md": (
         ("yaml", Checked("test_other_snippets.test_prometheus_asks_where_the_server_is", "it is for Prometheus")),
     ),
+    "docs/operations/performance.md": (("sh", MEASUREMENTS),),
     "docs/operations/postgresql.md": (
         ("sql", ROLES),
         ("sql", ROLES),
@@ -166,15 +171,7 @@ LEDGER: dict[str, tuple[Entry, ...]] = {
         ("sql", ACCEPTED),
         ("sql", ACCEPTED),
     ),
-    "docs/operations/scaling.md": (
-        (
-            "sh",
-            Checked(
-                "test_other_snippets.test_the_parts_of_the_measurements_are_listed",
-                "the first line is run; the others measure for minutes",
-            ),
-        ),
-    ),
+    "docs/operations/scaling.md": (("sh", MEASUREMENTS),),
     "docs/operations/server.md": (
         ("toml", Run("test_server.test_the_configuration_is_accepted")),
         ("ini", Checked("test_server.test_the_unit_starts_what_there_is", "it is a unit of systemd")),

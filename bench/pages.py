@@ -1,6 +1,7 @@
-"""The tables of docs/operations/scaling.md, written again from the last run of `python -m bench fleet`.
+"""The tables in pages of the documents, written again from the last run.
 
-    python -m bench fleet && python -m bench --scaling docs/operations/scaling.md
+    python -m bench && python -m bench --write docs/operations/performance.md
+    python -m bench fleet && python -m bench --write docs/operations/scaling.md
 
 Everything between a line `<!-- name -->` and the line `<!-- end -->` after it is replaced.
 """
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from bench.many_agents import BEAT_SECONDS, PAIR_SECONDS
 from bench.parts import Rows
-from bench.targets import shown
+from bench.targets import Judged, shown
 
 FLEETS = (10_000, 100_000, 1_000_000)
 #: How much of a core is planned for: the rest is for the bursts of a random load.
@@ -21,14 +24,29 @@ REQUESTS = 1 / BEAT_SECONDS + 2 / PAIR_SECONDS
 DAY = 86_400
 
 
-def written(text: str, title: str, rows: Rows, machine: dict[str, str]) -> str:
+def filled(text: str, tables: Mapping[str, str]) -> str:
+    for name, content in tables.items():
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{content}\n{m[2]}", text, flags=re.S)  # noqa: B023  # called in this turn of the loop
+    return text
+
+
+def tables(machine: Mapping[str, str], judged: Iterable[Judged], fleet: Mapping[str, Any] | None) -> dict[str, str]:
+    """By name, the tables that this run has figures for."""
+    found = {}
+    if rows := [one.row() for one in judged]:
+        facts = "\n".join(f"- {name}: {fact}" for name, fact in machine.items())
+        cells = [[*rows[0]], *([str(cell) for cell in row.values()] for row in rows)]
+        found["targets"] = f"{facts}\n\n{_table(cells)}"
+    if fleet is not None:
+        found |= _of_fleet(machine, fleet["title"], fleet["rows"])
+    return found
+
+
+def _of_fleet(machine: Mapping[str, str], title: str, rows: Rows) -> dict[str, str]:
     figures = {str(row["what"]): float(str(row["value"])) for row in rows}
     about = f"`python -m bench fleet`: {title}. {machine['machine']}; {machine['load before the run']} before the run."
     measured = [["what", "measured"], *([str(row["what"]), _with_unit(row)] for row in rows)]
-    parts = {"measured": f"{about}\n\n{_table(measured)}", "steps": _table(_steps(figures))}
-    for name, content in parts.items():
-        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{content}\n{m[2]}", text, flags=re.S)  # noqa: B023  # called in this turn of the loop
-    return text
+    return {"measured": f"{about}\n\n{_table(measured)}", "steps": _table(_steps(figures))}
 
 
 def _with_unit(row: dict[str, object]) -> str:
