@@ -30,7 +30,7 @@ ITEMS_MAX = 12
 SESSIONS = tuple(f"session-{number}" for number in range(8))
 AGENTS = ("ann", "bob", "cat")
 PROJECTS = ("north", "south")
-SUBJECTS = tuple(f"github:acme/shop#{number}" for number in range(6))
+SUBJECTS_AT_A_TIME = 6
 RESOURCES = ((), (), ("src",), ("src/a", "port:80"), ("src/b",), ("port:80",))
 #: Short lives, so that claims, offers and schedules run out under the eyes of all.
 SETTINGS = {
@@ -49,9 +49,11 @@ OK = "ok"
 REMEMBERED = 20
 #: One id is added only within so long, often by several at once, and never again once it was pruned: what depended on
 #: the first of that name does not wait for the second, which nobody could tell from the history. What is pruned has
-#: ended for longer than anybody takes from looking for an id to adding it.
+#: ended for longer than anybody takes from looking for an id to adding it. An item of a subject is named after it, so
+#: subjects are replaced by others, too.
 SAME_ID_SECONDS = 0.5
-PRUNED_SECONDS = 16 * SAME_ID_SECONDS
+SAME_SUBJECTS_SECONDS = 8 * SAME_ID_SECONDS
+PRUNED_SECONDS = 2 * SAME_SUBJECTS_SECONDS
 ENDED = ("done", "failed", "rejected", "cancelled")
 
 
@@ -141,6 +143,10 @@ class Client:
         window = int(time.time() / SAME_ID_SECONDS)
         return [f"item-{window}-{number}" for number in self.draw.sample(range(4), count)]
 
+    def subject(self) -> str:
+        window = int(time.time() / SAME_SUBJECTS_SECONDS)
+        return f"github:acme/shop#{window * SUBJECTS_AT_A_TIME + self.draw.randrange(SUBJECTS_AT_A_TIME)}"
+
     def session(self) -> str:
         return self.draw.choice(SESSIONS)
 
@@ -211,12 +217,12 @@ def _claim_in_turn(c: Client) -> None:
 
 
 def _claim_subject(c: Client) -> None:
-    c.took(c.board.claim_subject(c.draw.choice(SUBJECTS), session=c.session(), request_id=c.request()))
+    c.took(c.board.claim_subject(c.subject(), session=c.session(), request_id=c.request()))
 
 
 def _edit_subject(c: Client) -> None:
     """Subjects of ended items are free again, now and then."""
-    c.board.edit(c.item("in_progress", "done", "cancelled"), subject=c.draw.choice((None, None, *SUBJECTS)))
+    c.board.edit(c.item("in_progress", "done", "cancelled"), subject=c.subject() if c.chance(0.75) else None)
 
 
 def _hand(c: Client) -> None:
