@@ -13,7 +13,7 @@ from dibs.store.sql import new_ids, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from typing import Any
 
     from dibs.model import Claim, Item, NewItem
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 def add(t: Transaction, items: Sequence[NewItem], *, actor: str) -> tuple[Added, ...]:
     new_ids.lock(t, items)
-    # The items may depend on each other in any order, so dependencies are checked at the end.
-    t.lock_items({needs for one in items for needs in one.depends_on} - {one.id for one in items})
+    existing = _lock_existing(t, {needs for one in items for needs in one.depends_on})
     token_floor = int(t.scalar("token_floor") or 0)
     given = {one.id for one in items}
     added = [_insert(t, one, actor, token_floor, given) for one in items]
+    # The items may depend on each other in any order, so dependencies are checked at the end.
+    existing |= {item.id for item, is_new in added if is_new}
     for item, is_new in added:
         if is_new and item.depends_on:
-            _require_items(t, item, item.depends_on)
+            _require_items(t, item, item.depends_on, existing)
             refuse_cycle(t, item)
     return tuple(_added(t, _make_available(t, item) if is_new else item, existed=not is_new) for item, is_new in added)
 
@@ -66,8 +67,8 @@ def edit(
         if row is not None:  # no other transaction changes its dependencies now
             merged = item_rules.with_and_without(rows.item(row).depends_on, add_needs, remove_needs)
             changes["depends_on"] = check.dependencies(merged)
-        t.lock_items(changes.get("depends_on", ()))
     needs = changes.get("depends_on")
+    existing = _lock_existing(t, needs or ())
     if revision is not None:
         as_read(t, item, revision)
     holder: Claim | None = None
@@ -97,7 +98,7 @@ def edit(
             for one in blockers or ():
                 t.run("put_dependency", {"item": item, "needs": one.item})
         else:
-            _require_items(t, step.item, set(needs) - set(state.item.depends_on))
+            _require_items(t, step.item, set(needs) - set(state.item.depends_on), existing)
         refuse_cycle(t, step.item)
     before = item_rules.values_before(state.item, last.item)
     return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
@@ -316,9 +317,17 @@ def open_dependencies(t: Transaction, needs: Iterable[str], done_before: Sequenc
     return found
 
 
-def _require_items(t: Transaction, item: Item, named: Iterable[str]) -> None:
+def _lock_existing(t: Transaction, items: Iterable[str]) -> set[str]:
+    """Lock those of these items that exist, and return them. One that another transaction adds a moment later is not
+    locked: it could become done without a look at the item that is to depend on it."""
+    existing = {one for one in items if not t.is_free_id(one)}
+    t.lock_items(existing)
+    return existing
+
+
+def _require_items(t: Transaction, item: Item, named: Iterable[str], existing: Container[str]) -> None:
     for one in named:
-        if t.one("item_by_id", id=one) is None:
+        if one not in existing or t.is_free_id(one):
             raise Invalid(f"{item.id} depends on {one}, which does not exist", field="depends_on", item=item.id)
 
 
