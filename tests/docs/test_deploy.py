@@ -7,12 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
+from dibs.config import ServerSettings
+from dibs.errors import Invalid
+from dibs.server.ops import address
 from tests.docs.markdown import ROOT, code, read, table
 
 DEPLOY = ROOT / "deploy"
@@ -30,6 +34,20 @@ def parsed(words: list[str]) -> Any:
     return build(words[0], COMMANDS[words[0]])[0].parse(words[1:])
 
 
+def image_command() -> list[str]:
+    (command,) = re.findall(r"^CMD (\[.*\])$", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    arguments: list[str] = json.loads(command)
+    return arguments
+
+
+def check_listens(words: list[str]) -> list[str]:
+    """A server can listen with these arguments, here on a free port. The answer is the host names that it accepts."""
+    args = parsed(words)
+    settings = ServerSettings(host=args.host, port=0, names=tuple(args.name), insecure=args.insecure)
+    address.listen(settings).close()
+    return address.hosts_and_origins(settings, ServerSettings().port)[0]
+
+
 def test_the_linter_finds_nothing() -> None:
     settings = YamlLintConfig((DEPLOY / ".yamllint").read_text(encoding="utf-8"))
     for path in sorted(DEPLOY.glob("*.yaml")):
@@ -38,8 +56,9 @@ def test_the_linter_finds_nothing() -> None:
 
 def test_the_image_starts_a_server() -> None:
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)
-    assert parsed(json.loads(command)).insecure is True
+    assert {"127.0.0.1:8377", "localhost:8377"} <= set(check_listens(image_command()))
+    with pytest.raises(Invalid, match="not a host name"):
+        check_listens([word for word in image_command() if word not in ("--name", "localhost")])
     assert re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE) == ['["dibs"]']
     assert "\nUSER 10001\n" in text
 
@@ -49,7 +68,8 @@ def test_compose_makes_the_board_before_it_serves_it() -> None:
     services = compose["services"]
     parsed(services["schema"]["command"])
     assert services["server"]["depends_on"] == {"schema": {"condition": "service_completed_successfully"}}
-    assert all(port.startswith("127.0.0.1:") for port in services["server"]["ports"])
+    assert services["server"]["ports"] == ["127.0.0.1:8377:8377"]
+    assert "127.0.0.1:8377" in check_listens(services["server"].get("command", image_command()))
 
 
 def test_kubernetes_starts_what_there_is() -> None:
@@ -57,7 +77,7 @@ def test_kubernetes_starts_what_there_is() -> None:
     pod = deployment["spec"]["template"]["spec"]
     (schema,), (server,) = pod["initContainers"], pod["containers"]
     parsed(schema["args"])
-    assert parsed(server["args"]).name == ["https://board.example.org"]
+    assert "board.example.org" in check_listens(server["args"])
     for probe in (server["readinessProbe"], server["livenessProbe"]):
         assert probe["httpGet"]["path"] in METRICS
 
