@@ -41,16 +41,15 @@ def _dibs() -> str:
     lines = _head("DIBS", 1, "dibs \\- a work board for fleets of coding agents")
     lines += [".SH SYNOPSIS", ".B dibs", "[\\fICOMMAND\\fR] [\\fIoptions\\fR]", ".SH DESCRIPTION", roff(ABOUT)]
     lines += [".P", roff("Without a command, dibs prints what you hold, what needs you, and what is next.")]
-    lines += [".SH OPTIONS", roff("Every command has these options."), *_list(reference.common_options())]
+    lines += [".SH OPTIONS", roff("Every command has these options."), *_options(reference.common_options())]
     built = reference.parsers()
     for group, title in GROUPS.items():
         lines.append(f".SH {title.upper()}")
         for name, command in COMMANDS.items():
             if command.group == group:
                 lines += _command(built[name])
-    lines += [".SH ENVIRONMENT", *_list([(name, plain(about)) for name, about in _cells(ENVIRONMENT, "variable")])]
-    lines += [".SH FILES", *_list(list(FILES))]
-    lines += [".SH EXIT STATUS", *_list([(name, plain(about)) for name, about in _cells(EXIT_CODES, "code")])]
+    lines += [".SH ENVIRONMENT", *_cells(ENVIRONMENT, "variable"), ".SH FILES", *_options(list(FILES))]
+    lines += [".SH EXIT STATUS", *_cells(EXIT_CODES, "code")]
     return "\n".join([*lines, ".SH SEE ALSO", ".BR dibs.toml (5),", ".BR git (1)", ""])
 
 
@@ -60,7 +59,7 @@ def _toml() -> str:
     for title, document, header in (("[board]", SETTINGS, "setting"), ("[server]", SERVER, "`[server]`")):
         lines.append(f".SH {title}")
         found = rows(document, header, "default")
-        lines += _list([(f"{plain(name)} = {plain(value) or '...'}", plain(about)) for name, value, about in found])
+        lines += _list([(f"{plain(name)} = {plain(value) or '...'}", cell(about)) for name, value, about in found])
     lines += [".SH [agents.NAME]", roff("An agent that the board does not know yet; see dibs agent set in dibs(1).")]
     return "\n".join([*lines, ".SH SEE ALSO", ".BR dibs (1)", ""])
 
@@ -72,24 +71,38 @@ def _head(name: str, section: int, line: str) -> list[str]:
 def _command(parser: Parser) -> list[str]:
     summary = parser.command.summary
     lines = [f".SS {roff(parser.usage().removeprefix('usage: '))}", roff(summary[0].upper() + summary[1:] + ".")]
-    lines += _list(reference.own_options(parser))
+    lines += _options(reference.own_options(parser))
     for example in EXAMPLES[parser.name]:
         lines += [".P", ".EX", roff(example), ".EE"]
     return lines
 
 
 def _list(entries: list[tuple[str, str]]) -> list[str]:
-    return [line for name, about in entries for line in (".TP", f".B {roff(name)}", roff(about))]
+    """Names with what they mean, which is roff already."""
+    return [line for name, about in entries for line in (".TP", f".B {roff(name)}", about)]
 
 
-def _cells(document: str, header: str) -> list[tuple[str, str]]:
-    return [(plain(name), about) for name, about in rows(document, header, "meaning")]
+def _options(options: list[tuple[str, str]]) -> list[str]:
+    return _list([(name, roff(about)) for name, about in options])
+
+
+def _cells(document: str, header: str) -> list[str]:
+    return _list([(plain(name), cell(about)) for name, about in rows(document, header, "meaning")])
 
 
 def plain(text: str) -> str:
     """A cell of a table without the marks of markdown."""
-    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)
-    return text.replace("`", "").replace("\\|", "|")
+    return _unlinked(text).replace("`", "")
+
+
+def cell(text: str) -> str:
+    """A cell of a table as roff, with code in bold: there, a word such as `who` is a command."""
+    parts = _unlinked(text).split("`")
+    return "".join(f"\\fB{roff(part)}\\fR" if index % 2 else roff(part) for index, part in enumerate(parts))
+
+
+def _unlinked(text: str) -> str:
+    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text).replace("\\|", "|")
 
 
 def roff(text: str) -> str:

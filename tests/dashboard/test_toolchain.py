@@ -159,8 +159,14 @@ def check_wheel(wheel: zipfile.ZipFile) -> None:
 
 def test_the_page_of_the_package_links_to_where_the_project_is() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    text = package_page(readme, "https://example.org/dibs/")
-    assert "](https://example.org/dibs/docs/protocol.md)" in text
+    text = package_page(readme, "https://example.org/dibs/blob/", "https://example.org/dibs/raw/")
+    assert "](https://example.org/dibs/blob/docs/protocol.md)" in text
+    assert "](https://example.org/dibs/raw/docs/images/dashboard-now.png)\n" in text
+    assert 'src="https://example.org/dibs/raw/docs/images/demo.svg"' in text
+    assert "/dibs/blob/docs/images/" not in text, "a page around a picture is no picture"
+    assert "](https://example.org/dibs/docs/images/dashboard-now.png)" in package_page(
+        readme, "https://example.org/dibs"
+    )
     assert not re.findall(r"\]\((?!https?://)|(?:src|srcset)=\"(?!https?://)", text)
 
 
@@ -168,14 +174,22 @@ def test_the_page_of_the_package_links_to_where_the_project_is() -> None:
     ("home", "files", "urls"),
     [
         ("", "", {}),
-        ("https://example.org/dibs", "https://example.org/dibs/blob/main", {"Homepage": "https://example.org/dibs"}),
+        (
+            "https://example.org/dibs",
+            "https://example.org/dibs/blob/main",
+            {
+                "Homepage": "https://example.org/dibs",
+                "Documentation": "https://example.org/dibs/blob/main/docs/README.md",
+                "Changelog": "https://example.org/dibs/blob/main/CHANGELOG.md",
+            },
+        ),
     ],
     ids=["not published", "published"],
 )
 def test_the_metadata_are_right_with_and_without_an_address(home: str, files: str, urls: dict[str, str]) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = settings["tool"]["hatch"]["metadata"]["hooks"]["custom"]
-    assert (hook["home"], hook["files"]) == ("", ""), "the repository knows no public address"
+    assert hook == {"path": "manual/hatch_metadata.py", "home": "", "files": "", "pictures": ""}, "no address is known"
     hook |= {"home": home, "files": files}
     metadata = ProjectMetadata(str(ROOT), PluginManager(), settings)
     text = get_core_metadata_constructors()[DEFAULT_METADATA_VERSION](metadata)
@@ -185,6 +199,7 @@ def test_the_metadata_are_right_with_and_without_an_address(home: str, files: st
     page = parsed.description or ""
     assert page.startswith("# dibs")
     assert ("](https://example.org/dibs/blob/main/docs/protocol.md)" in page) == bool(files)
+    assert ("are in the folder `docs` of the source distribution" in page) != bool(files)
     assert not re.findall(r"\]\((?!https?://)[^)]*\)|(?:src|srcset)=\"(?!https?://)", page)
 
 

@@ -176,6 +176,7 @@ def test_the_man_pages_have_everything() -> None:
     settings = pages["man5/dibs.toml.5"]
     for name in (*config.Settings._fields, *config.ServerSettings._fields):
         assert f".B {name} =" in settings
+    assert "heartbeats and \\fBwho\\fR say \\fBwarning\\fR" in settings
 
 
 def test_the_man_pages_are_right_for_groff(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_it_builds_without_a_warning_and_is_complete(tmp_path: Path) -> None:
     check_every_document_is_a_page(tmp_path)
     check_nothing_is_loaded_from_elsewhere(tmp_path)
     check_markers_are_expanded(tmp_path)
+    check_a_copied_transcript_is_what_is_typed(tmp_path)
 
 
 def check_every_document_is_a_page(built: Path) -> None:
@@ -52,6 +53,13 @@ def check_markers_are_expanded(built: Path) -> None:
     for path in (built / "reference").glob("*.html"):
         assert "generated:" not in path.read_text(encoding="utf-8")
     assert "force-release" in (built / "reference" / "commands.html").read_text(encoding="utf-8")
+
+
+def check_a_copied_transcript_is_what_is_typed(built: Path) -> None:
+    """The theme copies the text of a block that its style sheet shows: not the prompts and the output."""
+    marked = set(re.findall(r"class=\"?(g\w)\b", (built / "start.html").read_text(encoding="utf-8")))
+    hidden = re.findall(r"\[data-md-copying\] \.(\w+)", (built / "assets" / "site.css").read_text(encoding="utf-8"))
+    assert marked == set(hidden) == {"gp", "go"}
 
 
 def test_links_lead_to_the_same_documents_on_the_site() -> None:
