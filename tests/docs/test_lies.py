@@ -38,6 +38,9 @@ LIES: tuple[tuple[str, Check, str, str], ...] = (
     ("README.md", links_of_readme, "(docs/protocol.md)", "(docs/protocols.md)"),
     ("README.md", references.check_make_targets, "make run ", "make walk "),
     ("README.md", references.check_commands_exist, "`dibs log ITEM`", "`dibs diary ITEM`"),
+    ("README.md", references.check_commands_exist, "`dibs work --agent coder", "`dibs work --agents coder"),
+    ("docs/start.md", references.check_commands_exist, "dibs next --wait 10m --json", "dibs next --waits 10m --json"),
+    ("docs/operations/server.md", references.check_numbers_at_line_starts, "\n2. Verbs", "\n299. Verbs"),
     ("docs/protocol.md", protocol.check_transitions, "| `retry` | `failed` |", "| `retry` | `done` |"),
     (
         "docs/protocol.md",

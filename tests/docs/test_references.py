@@ -11,6 +11,7 @@ import pytest
 import dibs
 from dibs import config
 from dibs.cli.commands import COMMANDS, FAMILIES
+from dibs.cli.parser import build
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks, code, links, prose, read, section, slugs, table
 
 PACKAGE = ROOT / "src" / "dibs"
@@ -36,6 +37,14 @@ def check_links(text: str, folder: Path) -> None:
         if anchor:
             there = text if target is None else target.read_text(encoding="utf-8")
             assert anchor in slugs(there), f"{link}: there is no such heading"
+
+
+def check_numbers_at_line_starts(text: str) -> None:
+    """A number that a line begins with is the next one of a list, and not a number of a sentence that was wrapped."""
+    last = 0
+    for number in map(int, re.findall(r"^ *(\d+)\. ", prose(text), re.MULTILINE)):
+        assert number in (1, last + 1), f"a line begins with {number}."
+        last = number
 
 
 def path_of(word: str) -> Path:
@@ -107,15 +116,20 @@ def check_make_targets(text: str) -> None:
 
 
 def check_commands_exist(text: str) -> None:
-    """Every command that is named can be typed."""
+    """Every command that is named can be typed, with the options that it is named with."""
     typed = [words for words in code(prose(text)) if words.startswith("dibs ")]
-    typed += [
-        line.removeprefix("$ ") for block in blocks(text, "console") for line in block.split("\n") if line[:2] == "$ "
-    ]
+    for language in ("console", "sh", "shell", "text"):
+        lines = "\n".join(blocks(text, language)).split("\n")
+        typed += [line.removeprefix("$ ") for line in lines if line.startswith(("dibs ", "$ dibs "))]
     for words in typed:
-        first, *rest = words.split()[1:]
+        # What follows belongs to another command, and what is in quotes is a text.
+        own = re.split(r" (?:--|[|#]|&&) |;", re.sub(r"\"[^\"]*\"|'[^']*'", "", words))[0]
+        first, *rest = own.split()[1:] or ["--help"]
         name = f"{first} {rest[0]}" if first in FAMILIES else first
         assert name in COMMANDS or first.startswith("-") or first.isupper(), f"there is no command {words}"
+        if name in COMMANDS:
+            known = build(name, COMMANDS[name])[0].options
+            assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", own)) <= set(known), f"there is no such option: {words}"
 
 
 def check_layers(text: str) -> None:
@@ -136,6 +150,7 @@ def check_layers(text: str) -> None:
 def test_what_a_document_refers_to_is_there(document: str) -> None:
     text = read(document)
     check_links(text, (ROOT / document).parent)
+    check_numbers_at_line_starts(text)
     check_make_targets(text)
     check_modules(text)
     check_commands_exist(text)
