@@ -38,6 +38,7 @@ DOCS = "docs/"
 SOURCE = "source/"
 LINK = re.compile(r"(\]\()([^)\s]+)(\))|(<img[^>]*\bsrc=\")([^\"]+)(\")|(srcset=\")([^\"]+)(\")")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+BULLET = re.compile(r"( *)(?:[-*]|\d+\.) ")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -76,8 +77,29 @@ def relinked(text: str, name: str) -> str:
 
     parts = FENCE.split(text)
     fences = FENCE.findall(text)
-    linked = [LINK.sub(replace, part) for part in parts]
+    linked = [LINK.sub(replace, with_clear_lists(part)) for part in parts]
     return "".join(part + fence for part, fence in zip(linked, [*fences, ""], strict=True))
+
+
+def with_clear_lists(text: str) -> str:
+    """Lists as mkdocs reads them, which is stricter than hosts of repositories: after an empty line, and each level in
+    four more spaces."""
+    lines: list[str] = []
+    levels: list[int] = []
+    for line in text.split("\n"):
+        after_empty = not lines or not lines[-1].strip()
+        if bullet := BULLET.match(line):
+            indent = len(bullet[1])
+            if not levels and not after_empty:
+                lines.append("")
+            levels = [level for level in levels if level < indent] + [indent]
+            line = "    " * (len(levels) - 1) + line.lstrip()
+        elif levels and line.startswith(" "):
+            line = "    " * len(levels) + line.lstrip()
+        elif line.strip() and after_empty:
+            levels = []
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _target(link: str, name: str) -> tuple[str | None, str]:

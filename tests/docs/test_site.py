@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from manual import site
-from tests.docs.markdown import DOCUMENTS, ROOT
+from tests.docs.markdown import DOCUMENTS, ROOT, read
 
 
 def build(folder: Path) -> None:
@@ -30,6 +30,7 @@ def test_it_builds_without_a_warning_and_is_complete(tmp_path: Path) -> None:
     check_nothing_is_loaded_from_elsewhere(tmp_path)
     check_markers_are_expanded(tmp_path)
     check_a_copied_transcript_is_what_is_typed(tmp_path)
+    check_lists_are_lists(tmp_path)
 
 
 def check_every_document_is_a_page(built: Path) -> None:
@@ -60,6 +61,25 @@ def check_a_copied_transcript_is_what_is_typed(built: Path) -> None:
     marked = set(re.findall(r"class=\"?(g\w)\b", (built / "start.html").read_text(encoding="utf-8")))
     hidden = re.findall(r"\[data-md-copying\] \.(\w+)", (built / "assets" / "site.css").read_text(encoding="utf-8"))
     assert marked == set(hidden) == {"gp", "go"}
+
+
+def check_lists_are_lists(built: Path) -> None:
+    for path in built.rglob("*.html"):
+        text = re.sub(r"<pre.*?</pre>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"^ *(?:[-*]|\d+\.) .*", text, re.MULTILINE), f"{path}: a list is a paragraph"
+    text = (built / "guarantees.html").read_text(encoding="utf-8")
+    assert text.count("<li>Shown by:<ul>") == read("docs/guarantees.md").count("\n- Shown by:\n  - "), (
+        "one in the other"
+    )
+
+
+def test_lists_are_written_for_the_stricter_reader() -> None:
+    text = "Refused:\n- one\n  goes on\n  - below\n    goes on\n- two\n\n  a paragraph of two\n\nAfter\n\n1. a\n2. b"
+    clear = (
+        "Refused:\n\n- one\n    goes on\n    - below\n        goes on\n- two\n\n    a paragraph of two\n\nAfter\n\n"
+        "1. a\n2. b"
+    )
+    assert site.with_clear_lists(text) == clear
 
 
 def test_links_lead_to_the_same_documents_on_the_site() -> None:
