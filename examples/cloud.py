@@ -1,12 +1,12 @@
-"""One half of a pair: the agent that only drafts. What it writes is done by nobody before a person has said yes.
+"""The first of two agents: it only writes drafts, and a person has to approve a draft before it is carried out.
 
-Its policy says so (`dibs agent set cloud --sensitive send`): `done` is refused to it, whatever its code says.
+Its policy enforces this (`dibs agent set cloud --sensitive send`): the board refuses its `done`, whatever it calls.
 
     dibs agent set cloud --sensitive send
     dibs agent set local --allow send --sensitive send
     dibs add "Apologise for the delay" --id sorry --action send
     python examples/cloud.py --once
-    dibs show sorry                          # the draft, and its token
+    dibs show sorry                          # the draft, and the revision of the item
     dibs approve sorry --revision 4          # or send-back, or reject
     python examples/local.py --once
 """
@@ -28,7 +28,7 @@ def main() -> None:
         def draft(claim: ClaimHandle) -> Draft:
             text = f"Dear customer,\n\n{claim.item.title}.\n"
             if claim.previous is not None and claim.previous.comment is not None:
-                # It was sent back: the comment says what to do otherwise.
+                # A person sent the last draft back: the comment says what to change.
                 text += f"\n({claim.previous.comment})\n"
             return Draft(text)
 

@@ -6,6 +6,6 @@
 #   sh examples/command.sh --once
 #   dibs runs
 #
-# The words {id} and {title} become arguments of the command, never a line for a shell: a title is not ours to run.
-# Exit 0 is done, 10 is a draft for approval, 75 is "later", everything else has failed.
+# {id} and {title} become arguments of the command. No shell parses them, because anybody may have written a title.
+# Exit code 0 is done, 10 a draft for approval, 75 "later"; every other one is a failure.
 exec dibs work --agent checksums --type checksum "$@" -- cksum -- "{title}"

@@ -1,4 +1,4 @@
-"""A function as a worker: it is handed items of its type, and what it returns is how they end.
+"""A function as a worker: it is called for each item of its type, and its return value ends the run.
 
 dibs init
 dibs add "How long is the readme?" --type count --payload '{"file": "README.md"}'
@@ -21,7 +21,7 @@ def main() -> None:
 
         @worker.handles("count", max_claims=4, timeout_seconds=60)
         def count(claim: ClaimHandle) -> str:
-            # A file that is not there is an exception, and so a failure: written into the run, and on to the next.
+            # An exception, such as that of a missing file, fails this run, and the worker takes the next item.
             with open(claim.item.payload["file"], encoding="utf-8") as file:
                 return f"{sum(1 for _ in file)} lines"
 

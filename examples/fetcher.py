@@ -1,4 +1,4 @@
-"""Coroutines as a worker: up to a hundred items at a time, whose waiting for the network is one loop's.
+"""Coroutines as a worker: up to a hundred items at a time, which wait for the network in one event loop.
 
 dibs init
 dibs add "Is it up?" --type fetch --payload '{"host": "127.0.0.1", "port": 8377}'
@@ -21,7 +21,7 @@ def main() -> None:
 
         @worker.handles("fetch", max_claims=100, timeout_seconds=30)
         async def fetch(claim: AsyncClaim) -> str:
-            # Cancelled if the claim is lost, or the time is up. The claim's own verbs are awaited as well.
+            # Cancelled if the claim is lost or the time is over. The verbs of the claim are awaited, too.
             await claim.progress("asking")
             reader, writer = await asyncio.open_connection(claim.item.payload["host"], claim.item.payload["port"])
             try:
@@ -30,7 +30,7 @@ def main() -> None:
                 answer = await reader.readline()
             finally:
                 writer.close()
-            return answer.decode(errors="replace").strip() or "it said nothing"
+            return answer.decode(errors="replace").strip() or "no answer"
 
         print(dict(worker.run(once="--once" in sys.argv)))
 

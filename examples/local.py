@@ -1,6 +1,6 @@
-"""The other half of the pair: the agent that does what was approved, word for word, and nothing else. See cloud.py.
+"""The second of two agents: it carries out an approved draft word for word, and nothing else. See cloud.py.
 
-Its policy says so (`dibs agent set local --allow send --sensitive send`): it is handed nothing that nobody approved.
+Its policy enforces this (`dibs agent set local --allow send --sensitive send`): it gets no item without an approval.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def main() -> None:
         def send(claim: ClaimHandle) -> str:
             letter = claim.approved_draft
             if letter is None or claim.approval is None:
-                # Approved before anybody wrote a draft: there is nothing here that could be sent.
+                # The item was approved before there was a draft, so there is nothing to send.
                 claim.release("there is no draft that was approved", park=True)
                 return ""
-            # The last look before what cannot be taken back.
+            # The last check before a step that cannot be undone.
             claim.verify()
             with open(OUTBOX, "a", encoding="utf-8") as outbox:
                 outbox.write(letter)
