@@ -2,9 +2,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import "./language";
 import uPlot from "uplot";
-import { prefs } from "../state/prefs";
+import { isDark } from "../state/prefs";
 import type { Values } from "../state/series";
-import { time } from "../state/text";
+import { hour } from "../state/text";
 import { duration } from "./duration";
 import { Later } from "./later";
 
@@ -19,19 +19,14 @@ const HEIGHT = 170;
 /** 1.2M and not 1,200,000, which is wider than the axis. */
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
 
-/** The hour, and at midnight the day. */
-function clock(seconds: number): string {
-  const at = new Date(seconds * 1000);
-  return at.getHours() || at.getMinutes() ? time(seconds * 1000).slice(0, 5) : `${at.getDate()}.${at.getMonth() + 1}.`;
-}
-
-/** Where a duration has its lines: not at 2,500 seconds. */
-const STEPS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400, 604800];
+/** Where an axis may have its lines: a duration not at 2,500 seconds, and a number of items not at a half. */
+const WHOLE = [1, 10, 100, 1_000, 10_000, 100_000].flatMap((ten) => [ten, 2 * ten, 5 * ten]);
+const DURATIONS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400, 604800];
 
 export interface Charted {
   title: string;
-  /** Its values are seconds, shown as 1h30m. */
-  isDuration?: boolean;
+  /** What its values are: items, seconds, which are shown as 1h30m, percents, or anything. */
+  kind?: "count" | "duration" | "percent";
   from: number;
   step: number;
   lines: Line[];
@@ -44,7 +39,7 @@ export function Chart(given: Charted) {
   latest.current = given;
   const box = useRef<HTMLDivElement>(null);
   const [isTable, setTable] = useState(false);
-  const theme = prefs.value.theme;
+  const colours = isDark.value;
   const clear = useRef(() => {});
   useEffect(() => {
     if (isTable) return;
@@ -54,7 +49,7 @@ export function Chart(given: Charted) {
       clear.current = plotted(box.current!, given);
     });
     return () => clearTimeout(timer);
-  }, [isTable, theme, from, lines]);
+  }, [isTable, colours, from, lines]);
   useEffect(() => () => clear.current(), []);
   return (
     <figure class="chart">
@@ -76,7 +71,7 @@ export function Chart(given: Charted) {
 }
 
 /** Draws into the element, until the returned function is called. */
-function plotted(element: HTMLElement, { from, step, lines, isDuration }: Charted): () => void {
+function plotted(element: HTMLElement, { from, step, lines, kind }: Charted): () => void {
   const style = getComputedStyle(element);
   const color = (name: string) => {
     element.style.color = `var(--${name})`;
@@ -85,6 +80,9 @@ function plotted(element: HTMLElement, { from, step, lines, isDuration }: Charte
     return found;
   };
   const axis = { stroke: color("dim"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
+  const incrs = kind === "duration" ? { incrs: DURATIONS } : kind === "count" ? { incrs: WHOLE } : {};
+  const top = (most: number) => (kind === "percent" ? 100 : most > 0 ? most * 1.05 : 1);
+  const written = kind === "duration" ? duration : compact.format;
   const times = Array.from(lines[0]?.values ?? [], (_, at) => from / 1000 + at * step);
   const plot = new uPlot(
     {
@@ -92,8 +90,11 @@ function plotted(element: HTMLElement, { from, step, lines, isDuration }: Charte
       height: HEIGHT,
       legend: { live: false },
       cursor: { y: false },
-      scales: { y: { range: (_, _least, most) => [0, most > 0 ? most * 1.05 : 1] } },
-      axes: [{ ...axis, size: 28, values: (_, at) => at.map(clock) }, { ...axis, size: 50, ...(isDuration ? { incrs: STEPS } : {}), values: (_, at) => at.map(isDuration ? duration : compact.format) }],
+      scales: { y: { range: (_, _least, most) => [0, top(most)] } },
+      axes: [
+        { ...axis, size: 28, values: (_, at) => at.map((seconds) => hour(seconds * 1000)) },
+        { ...axis, size: 50, ...incrs, values: (_, at) => at.map(written) },
+      ],
       series: [
         {},
         ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false }, spanGaps: true })),

@@ -1,13 +1,14 @@
 /** The figures of a chart. */
 import "../core";
-import { time } from "../state/text";
+import { now } from "../state/clock";
+import { moment } from "../state/text";
 import { duration } from "./duration";
 import type { Charted } from "./chart";
 
 const ROWS = 24;
 
-export function ChartTable({ title, from, step, lines, isDuration }: Charted) {
-  const written = (value: number) => (isDuration ? duration(value) : String(Math.round(value * 100) / 100));
+export function ChartTable({ title, from, step, lines, kind }: Charted) {
+  const written = (value: number) => (kind === "duration" ? duration(value) : String(Math.round(value * 100) / 100));
   const size = lines[0]?.values.length ?? 0;
   const stride = Math.max(1, Math.ceil(size / ROWS));
   // The latest value is the last row, whatever the stride.
@@ -26,7 +27,7 @@ export function ChartTable({ title, from, step, lines, isDuration }: Charted) {
         <tbody>
           {rows.map((at) => (
             <tr key={at}>
-              <td>{time(from + at * step * 1000).slice(0, 5)}</td>
+              <td>{moment(from + at * step * 1000, now.peek())}</td>
               {lines.map((line) => (
                 <td key={line.name}>{line.values[at] == null ? "–" : written(line.values[at]!)}</td>
               ))}

@@ -7,7 +7,7 @@ import { NAME } from "./lanes";
 const HEIGHT = 40;
 
 export function Depth({ hours, place, width, from, to }: Place & { hours: number; place: Place | null; width: number }) {
-  const { series, problem } = useSeries(hours, place);
+  const { series, problem } = useSeries(hours, place, true);
   const ready = series?.depth.ready ?? [];
   const most = Math.max(0, ...ready.map(Number));
   const points = ready.flatMap((value, at) => {

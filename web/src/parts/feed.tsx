@@ -4,8 +4,9 @@ import { useEffect } from "preact/hooks";
 import type { Event } from "../api";
 import { feed, version } from "../state/board";
 import { begin, isAsking } from "../state/history";
+import { now } from "../state/clock";
 import { isLive } from "../state/lamp";
-import { ago, time } from "../state/text";
+import { ago, moment, when } from "../state/text";
 import { Text } from "./bits";
 import { ItemLink, SessionText } from "./words";
 
@@ -32,8 +33,8 @@ function elsewhere({ data, kind, actor, agent }: Event): string {
 
 export const EventLine = ({ event, names = true }: { event: Event; names?: boolean }) => (
   <li>
-    <time class="dim" dateTime={new Date(event.at).toISOString()}>
-      {time(event.at)}
+    <time class="dim" dateTime={new Date(event.at).toISOString()} title={when(event.at)}>
+      {moment(event.at, now.peek())}
     </time>{" "}
     {names && <ItemLink id={event.item} />} <b class={TONES[event.kind] ?? ""}>{event.kind.replaceAll("_", " ")}</b>{" "}
     <span class="dim">

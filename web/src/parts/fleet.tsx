@@ -2,6 +2,7 @@
 import "../core";
 import { useEffect, useMemo } from "preact/hooks";
 import { now } from "../state/clock";
+import { SPAN_MS_MIN } from "../state/series";
 import { RunsWindow } from "../state/window";
 import { lanesOf, stacked } from "./fleet_lanes";
 import { type Lane, LANE, Lanes } from "./lanes";
@@ -9,7 +10,6 @@ import { openItem } from "./bits";
 import { useSight } from "./window";
 
 const SPAN_MS = 2 * 3600_000;
-const SPAN_MS_MIN = 10 * 60_000;
 
 const trouble = (lane: Lane): number =>
   (lane.runs.some((run) => run.silentSince) ? 4 : 0) +

@@ -1,6 +1,7 @@
 /** Runs as bars on lanes, drawn on a canvas: thousands of them move while somebody drags. */
 import { useEffect, useRef } from "preact/hooks";
-import { prefs } from "../state/prefs";
+import { isDark } from "../state/prefs";
+import { hour } from "../state/text";
 import type { Refused, Span } from "../state/window";
 import { MARKS, OTHER } from "./marks";
 
@@ -19,7 +20,7 @@ export const LANE = 22;
 export const NAME = 128;
 const AXIS = 20;
 /** How wide a time of the axis is. */
-const CLOCK = 36;
+const CLOCK = 42;
 const BAR = 14;
 const STEPS_MIN = [1, 2, 5, 10, 15, 30, 60, 120, 240];
 
@@ -39,21 +40,17 @@ export const scaleOf = (width: number, from: number, to: number) => (width - NAM
 
 export function Lanes(given: Drawn) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const theme = prefs.value.theme;
+  const colours = isDark.value;
   useEffect(() => {
     const element = canvas.current!;
     const frame = requestAnimationFrame(() => draw(element, given));
     const observer = new ResizeObserver(() => draw(element, given));
     observer.observe(element);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const redraw = () => draw(element, given);
-    scheme.addEventListener("change", redraw);
     return () => {
       cancelAnimationFrame(frame);
       observer.disconnect();
-      scheme.removeEventListener("change", redraw);
     };
-  }, [given, theme]);
+  }, [given, colours]);
   const find = (pointer: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
     const lane = given.lanes[Math.floor((pointer.clientY - box.top - AXIS + (given.top ?? 0)) / LANE)];
@@ -142,7 +139,7 @@ function drawAxis(pen: CanvasRenderingContext2D, color: Color, x: Place, from: n
     pen.fillStyle = color("--line");
     pen.fillRect(x(at), AXIS, 1, height);
     pen.fillStyle = color("--dim");
-    if (x(at) + CLOCK < x(to)) pen.fillText(new Date(at).toTimeString().slice(0, 5), x(at) + 3, AXIS / 2);
+    if (x(at) + CLOCK < x(to)) pen.fillText(hour(at), x(at) + 3, AXIS / 2);
   }
 }
 

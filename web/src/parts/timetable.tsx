@@ -1,7 +1,7 @@
 /** The timeline as a table: runs, and claims that were refused, the latest first. */
 import type { Refused, Span } from "../state/window";
 import { seats } from "../state/board";
-import { ago, number, time, words } from "../state/text";
+import { ago, moment, number, words } from "../state/text";
 import { Text } from "./bits";
 import { ItemLink, SessionText } from "./words";
 
@@ -42,7 +42,7 @@ export function Table({ runs, refused, at }: { runs: Span[]; refused: Refused[];
         <tbody>
           {rows.slice(0, ROWS_MAX).map((row) => (
             <tr key={`${row.start} ${row.item} ${row.session}`}>
-              <td>{time(row.start)}</td>
+              <td>{moment(row.start, at)}</td>
               <td>{row.took}</td>
               <td>
                 <ItemLink id={row.item} />

@@ -15,7 +15,7 @@ function Spark({ values, label }: { values: Values; label: string }) {
 }
 
 export function Today() {
-  const { series, problem } = useSeries(24);
+  const { series, problem } = useSeries(24, null, true);
   if (problem && !series) return <p class="dim">{problem}</p>;
   if (!series) return <p class="late">loading …</p>;
   const { done = [], failed = [], expired = [] } = series.events;

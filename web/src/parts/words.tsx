@@ -4,7 +4,7 @@ import { holdings, seats } from "../state/board";
 import { now } from "../state/clock";
 import { isSilent, mark } from "../state/health";
 import { href, route, view } from "../state/route";
-import { ago, KINDS, left, priority, sessionName, words } from "../state/text";
+import { ago, KINDS, left, priority, sessionName, when, words } from "../state/text";
 import { Text } from "./bits";
 
 const SIGNS: Record<string, string> = {
@@ -17,6 +17,15 @@ export const Status = ({ of }: { of: string }) => (
     <span aria-hidden="true">{SIGNS[of] ?? "?"}</span> {words(of)}
   </span>
 );
+
+/** When a scheduled item becomes ready, in few words. */
+const Soon = ({ item }: { item: Brief }) =>
+  item.status === "scheduled" && item.not_before ? (
+    <span class="dim" title={when(item.not_before)}>
+      {" "}
+      in {ago((item.not_before - now.value) / 1000)}
+    </span>
+  ) : null;
 
 export const Priority = ({ of }: { of: number }) => (
   <span class={of >= 10 ? "prio crit" : of >= 8 ? "prio high" : "prio"}>{priority(of)}</span>
@@ -90,6 +99,7 @@ export function ClaimedBy({ item }: { item: Brief }) {
   return (
     <>
       <Status of={item.status} />
+      <Soon item={item} />
       {blocker && (
         <span class="dim">
           {" "}

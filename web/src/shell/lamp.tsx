@@ -2,7 +2,7 @@
 import { isPaused, pause } from "../state/board";
 import { now } from "../state/clock";
 import { heardAt, hurry, isNewer, lamp } from "../state/lamp";
-import { ago, number, time } from "../state/text";
+import { ago, moment, number } from "../state/text";
 import { Key } from "../parts/bits";
 
 export function Lamp() {
@@ -36,7 +36,7 @@ export function Lamp() {
     case "away":
       return (
         <button class="lamp away" onClick={() => hurry.up()}>
-          <i aria-hidden="true" /> away since {time(state.since)}
+          <i aria-hidden="true" /> away since {moment(state.since, Date.now())}
         </button>
       );
     case "signed-out":

@@ -1,5 +1,5 @@
 /** What this browser remembers of its user. */
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 
 const DEFAULTS = { rows: "28", keys: "on", theme: "auto" };
 type Prefs = typeof DEFAULTS;
@@ -29,3 +29,9 @@ effect(() => {
     // Storage is switched off: the choice lasts as long as the page.
   }
 });
+
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const isDarkOutside = signal(scheme.matches);
+scheme.addEventListener("change", () => (isDarkOutside.value = scheme.matches));
+/** Whether the colours are dark now: what is drawn on a canvas does not follow them by itself. */
+export const isDark = computed(() => (prefs.value.theme === "auto" ? isDarkOutside.value : prefs.value.theme === "dark"));

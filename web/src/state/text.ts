@@ -25,6 +25,23 @@ export const time = (at: number): string => new Date(at).toTimeString().slice(0,
 
 export const when = (at: number): string => new Date(at).toLocaleString(undefined, { hour12: false });
 
+const day = (at: number, year?: "numeric"): string =>
+  new Date(at).toLocaleDateString(undefined, { day: "numeric", month: "short", year });
+
+/** The time of day, and before it the day if that is not the day of `now`: yesterday's 14:02 is not today's. */
+export function moment(at: number, now: number): string {
+  const [then, today] = [new Date(at), new Date(now)];
+  if (then.toDateString() === today.toDateString()) return time(at);
+  const year = then.getFullYear() === today.getFullYear() ? undefined : "numeric";
+  return `${day(at, year)} ${time(at).slice(0, 5)}`;
+}
+
+/** A mark on an axis of time: the hour, and at midnight the day. */
+export function hour(at: number): string {
+  const text = time(at).slice(0, 5);
+  return text === "00:00" ? day(at) : text;
+}
+
 const UUID = /^([0-9a-f]{4})[0-9a-f]{4}-(?:[0-9a-f]{4}-){3}[0-9a-f]{8}([0-9a-f]{4})/;
 /** The id of a session as people tell it from others: coding agents give theirs a UUID, whose beginning may be the time. */
 export const sessionName = (id: string): string => id.replace(UUID, "$1…$2");

@@ -2,8 +2,8 @@
 import "../core";
 import { computed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { Chart, type Line } from "../parts/chart";
-import { change, hoursOf } from "../state/route";
+import { Chart, type Charted, type Line } from "../parts/chart";
+import { change, hoursOf, route } from "../state/route";
 import { type Series, useSeries, type Values } from "../state/series";
 import { words } from "../state/text";
 
@@ -18,7 +18,7 @@ const DEPTHS: [status: string, tone: string][] = [
 ];
 const hours = computed(() => hoursOf(4, 168));
 
-function charts(series: Series): { title: string; unit?: string; isDuration?: boolean; lines: Line[] }[] {
+function charts(series: Series): Omit<Charted, "from" | "step">[] {
   const perMinute = (values: Values) => values.map((value) => value && (value * 60) / series.step_seconds);
   const { claimed = [], done = [], failed = [], expired = [] } = series.events;
   const percentiles = (of: Record<string, Values>): Line[] => [
@@ -30,7 +30,11 @@ function charts(series: Series): { title: string; unit?: string; isDuration?: bo
     return all ? (100 * (failed[at] ?? 0)) / all : null;
   });
   return [
-    { title: "Items by status", lines: DEPTHS.map(([name, tone]) => ({ name: words(name), tone, values: series.depth[name] ?? [] })) },
+    {
+      title: "Items by status",
+      kind: "count",
+      lines: DEPTHS.map(([name, tone]) => ({ name: words(name), tone, values: series.depth[name] ?? [] })),
+    },
     {
       title: "Claimed and done",
       unit: "per minute",
@@ -39,17 +43,22 @@ function charts(series: Series): { title: string; unit?: string; isDuration?: bo
         { name: "done", tone: "green", values: perMinute(done) },
       ],
     },
-    { title: "Failure rate", unit: "% of the runs that ended", lines: [{ name: "failed", tone: "red", values: rate }] },
-    { title: "Lost leases", lines: [{ name: "expired", tone: "amber", values: expired }] },
-    { title: "Time to claim", isDuration: true, lines: percentiles(series.time_to_claim) },
-    { title: "Duration of claims", isDuration: true, lines: percentiles(series.duration) },
+    {
+      ...{ title: "Failure rate", unit: "% of the runs that ended", kind: "percent" },
+      lines: [{ name: "failed", tone: "red", values: rate }],
+    },
+    { title: "Lost leases", kind: "count", lines: [{ name: "expired", tone: "amber", values: expired }] },
+    { title: "Time to claim", kind: "duration", lines: percentiles(series.time_to_claim) },
+    { title: "Duration of claims", kind: "duration", lines: percentiles(series.duration) },
     // A chart for each name, since each has a unit of its own.
     ...Object.entries(series.cost).map(([name, values]) => ({ title: `Cost: ${name}`, lines: [{ name, tone: "violet", values }] })),
   ];
 }
 
 export function Metrics() {
-  const { series, problem } = useSeries(hours.value);
+  const isChosen = !!route.value.query.hours;
+  const { series, problem } = useSeries(hours.value, null, !isChosen);
+  const isWhole = !series || (series.depth.ready ?? []).length * series.step_seconds > 0.95 * hours.value * 3600;
   const shown = useMemo(() => (series ? charts(series) : []), [series]);
   return (
     <section class="view" aria-label="Metrics">
@@ -59,7 +68,7 @@ export function Metrics() {
             <button
               key={value}
               class="facet"
-              aria-pressed={hours.value === value}
+              aria-pressed={isWhole && hours.value === value}
               onClick={() => change({ hours: String(value) })}
             >
               {label}

@@ -12,12 +12,11 @@ import { useKey } from "../parts/use_key";
 import { useSight } from "../parts/window";
 import { now } from "../state/clock";
 import { change, hoursOf, oneOf, route } from "../state/route";
-import type { Place } from "../state/series";
+import { type Place, SPAN_MS_MIN } from "../state/series";
 import { many } from "../state/text";
 import { RunsWindow } from "../state/window";
 
 const HOURS = [1, 4, 12, 24];
-const SPAN_MS_MIN = 5 * 60_000;
 const SPAN_MS_MAX = 48 * 3600_000;
 /** A pointer that moved further than this was dragged. */
 const CLICK_PIXELS_MAX = 3;
@@ -179,6 +178,9 @@ export function Timeline() {
         }}
         onPointerUp={() => (drag.current = null)}
       >
+        {!runs.length && found.changed.value > 0 && !found.problem.value && (
+          <p class="row empty">Nobody held anything in this span.</p>
+        )}
         {isTable.value ? (
           <Table {...{ runs, refused, at }} />
         ) : (
