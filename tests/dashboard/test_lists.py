@@ -65,6 +65,16 @@ def test_however_long_the_name_of_a_session_is_its_silence_is_seen(shop: Shop, b
         expect(page.locator('.row[data-id="held-by-person"] .mark')).to_have_text("ok")
 
 
+def test_however_long_an_id_is_what_happened_to_it_is_seen(shop: Shop, browser: Browser) -> None:
+    shop.board.add("Long", id="x" * 120)
+    with opened(shop, browser) as page:
+        line = page.locator(".now .events li", has_text="xxx").first
+        kind, box = line.locator("b").bounding_box(), line.bounding_box()
+        assert kind is not None
+        assert box is not None
+        assert kind["x"] + kind["width"] <= box["x"] + box["width"]
+
+
 def test_an_agent_is_that_of_the_latest_run_also_if_nobody_holds_the_item(shop: Shop, browser: Browser) -> None:
     holder = shop.board.start_session("loner", id="loner-1")
     shop.board.add("Tried once", id="tried")

@@ -177,6 +177,16 @@ def test_a_phone_shows_every_view_whole_with_room_for_fingers(busy: Shop, browse
             expect(page.locator(".lamp.live")).to_be_in_viewport()
 
 
+def test_no_width_cuts_a_list(busy: Shop, browser: Browser) -> None:
+    """A tablet, and a window that is zoomed to 200 %."""
+    with opened(busy, browser) as page:
+        for view in ("now", "queue", "flight", "approvals"):
+            for width in (610, 740, 880, 1024):
+                page.set_viewport_size({"width": width, "height": 600})
+                shown(page, view)
+                assert page.evaluate(BROKEN) == [], (view, width)
+
+
 def test_the_timeline_shows_the_runs_of_the_board_also_as_a_table(busy: Shop, browser: Browser) -> None:
     held = next(one for one in busy.board.who() if one.claim is not None)
     with contextlib.suppress(ItemAlreadyClaimed):
@@ -266,13 +276,17 @@ def test_every_end_has_a_sign_of_its_own_and_no_lane_names_its_agent_twice(shop:
         assert page.evaluate("[...drawn].some(one => one.startsWith('reviewer-'))"), "its id, as far as there is room"
 
 
-def test_the_first_minutes_of_a_board_are_not_a_line_at_the_edge_of_the_timeline(shop: Shop, browser: Browser) -> None:
+def test_the_first_minutes_of_a_board_are_not_a_line_at_the_edge(shop: Shop, browser: Browser) -> None:
     shop.board.add("new", id="new")
     shop.board.claim("new", session=shop.board.start_session("coder").id)
     shop.harness.clock.advance(120)
     four_hours = "button[aria-pressed=true]:text-is('4h')"
     with opened(shop, browser, "timeline", script=DRAWN) as page:
         await_true(page, lambda: "new" in {*page.evaluate("[...drawn]")}, "the bar has no room for its name")
+        expect(page.locator(four_hours)).to_have_count(0)
+        page.get_by_role("button", name="4h", exact=True).click()
+        expect(page.locator(four_hours)).to_have_count(1)
+        shown(page, "metrics")
         expect(page.locator(four_hours)).to_have_count(0)
         page.get_by_role("button", name="4h", exact=True).click()
         expect(page.locator(four_hours)).to_have_count(1)
@@ -303,6 +317,30 @@ def test_every_chart_is_also_a_table(busy: Shop, browser: Browser) -> None:
             int(float(text.split("\t")[1])) for text in page.locator(".chart-table tbody tr").all_inner_texts()
         ]
         assert max(shown_ready) >= ready
+        # Its colours follow those of the system at once.
+        old = page.locator(".uplot").first.element_handle()
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_function("old => !old.isConnected", arg=old, timeout=10_000)
+
+
+def test_a_number_of_claims_has_no_half_and_another_day_its_name(shop: Shop, browser: Browser) -> None:
+    def answer_with_one_loss(route: Route) -> None:
+        series = route.fetch().json()
+        four_a_minute = [4 * series["step_seconds"] / 60 for _ in series["events"]["claimed"]]
+        series["events"] |= {"claimed": four_a_minute, "done": four_a_minute, "expired": [1 for _ in four_a_minute]}
+        route.fulfill(json=series | {"cost": {}})
+
+    with signed_in(shop, browser, script=DRAWN) as context:
+        context.route("**/v1/series?*", answer_with_one_loss)
+        page = context.new_page()
+        page.goto(f"{shop.url}/#metrics?hours=168")
+        expect(page.locator(".uplot")).to_have_count(6)
+        # A share has all of its axis, however small it is.
+        page.wait_for_function("drawn.has('100')")
+        assert page.evaluate("[...drawn].filter(text => /^0\\.\\d+$/.test(text))") == []
+        assert page.evaluate("[...drawn].some(text => /^\\d+ [A-Z][a-z]+$/.test(text))")
+        page.get_by_role("button", name="Items by status as a table").click()
+        expect(page.locator(".chart-table td").first).to_have_text(re.compile(r"^\d+ [A-Z][a-z]+ \d\d:\d\d$"))
 
 
 def test_a_duration_is_in_hours_and_minutes(busy: Shop, browser: Browser) -> None:

@@ -1,6 +1,6 @@
 /** Every claim: how much time it has left, what its holder last said, and who waits behind it. */
 import "../core";
-import { computed } from "@preact/signals";
+import { computed, effect } from "@preact/signals";
 import { Buttons } from "../parts/actions";
 import { openItem, Text } from "../parts/bits";
 import { Ago, Lease, SessionName, SessionText } from "../parts/words";
@@ -8,14 +8,13 @@ import { Filter } from "../parts/filter";
 import { Rows } from "../parts/rows";
 import { Selected } from "../parts/selected";
 import type { Held } from "../api";
-import { counts, holdings, isLoaded, items, version } from "../state/board";
+import { counts, holdings, isLoaded, items, nextCounts, settings, version } from "../state/board";
 import { now } from "../state/clock";
 import { matcher, parse } from "../state/filter";
 import { isSilent } from "../state/health";
 import { List } from "../state/list";
 import { change, oneOf, route, view } from "../state/route";
 import { ago, number } from "../state/text";
-import { effect } from "@preact/signals";
 
 const SORTS: Record<string, [string, (a: Held, b: Held) => number]> = {
   expiry: ["soonest to expire", (a, b) => a.expires_at - b.expires_at],
@@ -65,6 +64,9 @@ function Queued({ held }: { held: Held }) {
 export function InFlight() {
   version.value;
   const { in_progress = 0 } = counts.value;
+  // Of this moment, as the claims are.
+  const unlisted = (nextCounts.in_progress ?? 0) - holdings.size;
+  const { warning_seconds = 0, expiring_seconds = 0 } = settings.value;
   const silent = [...holdings.values()].filter((held) => isSilent(held, now.value)).length;
   return (
     <section class="view" aria-label="In flight">
@@ -72,7 +74,7 @@ export function InFlight() {
         <Filter text={text.value} label="Filter the claims" />
         <span class="count" role="status">
           {number(in_progress)} in flight{silent ? `, ${silent} silent` : ""}
-          {in_progress > holdings.size && `, ${number(in_progress - holdings.size)} not listed`}
+          {unlisted > 0 && `, ${number(unlisted)} not listed`}
         </span>
         <label class="sort">
           sort{" "}
@@ -131,8 +133,8 @@ export function InFlight() {
       />
       <footer class="bar-bottom">
         <span class="legend">
-          time left on the server's clock · <span class="amber">warning</span> under 5 min ·{" "}
-          <span class="red">expiring</span> under 1 min · stale, orphaned: silent
+          time left on the server's clock · <span class="amber">warning</span> under {ago(warning_seconds)} ·{" "}
+          <span class="red">expiring</span> under {ago(expiring_seconds)} · stale, orphaned: silent
         </span>
         <Selected list={list} />
       </footer>
