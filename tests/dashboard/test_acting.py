@@ -110,6 +110,13 @@ def test_an_item_is_added_and_edited(shop: Shop, browser: Browser) -> None:
         page.locator("dialog[open] button.main").click()
         expect(page.locator("article.item h1")).to_contain_text("Made and changed")
         assert shop.board.get("from-here").item.labels == ("web",)
+        # A field that is emptied has what a new item has, and a priority may be a word.
+        for written, priority in {"": 5, "high": 8}.items():
+            page.locator("aside").get_by_role("button", name="edit").click()
+            page.get_by_label("priority").fill(written)
+            page.locator("dialog[open] button.main").click()
+            expect(page.locator("dialog[open]")).to_have_count(0)
+            assert shop.board.get("from-here").item.priority == priority
 
 
 def test_many_items_are_parked_at_once_and_what_changed_meanwhile_is_left_alone(shop: Shop, browser: Browser) -> None:
@@ -126,7 +133,7 @@ def test_many_items_are_parked_at_once_and_what_changed_meanwhile_is_left_alone(
         page.wait_for_selector("dialog[open]")
         shop.board.edit(chosen[1], title="Another title")
         page.keyboard.press("Enter")
-        expect(page.locator(".toast.bad")).to_contain_text("3 park; 1 refused")
+        expect(page.locator(".toast.bad")).to_contain_text("3 items: park; 1 refused")
         statuses = [shop.board.get(id).item.status for id in chosen]
         assert statuses == ["parked", "ready", "parked", "parked"]
 

@@ -31,10 +31,23 @@ def test_a_name_that_is_none_leads_to_the_first_choice(shop: Shop, browser: Brow
         for view, shown in NAMES.items():
             go(page, view)
             page.wait_for_selector(CONTENT[shown])
+            expect(page.locator("nav [aria-current]")).to_have_attribute("href", f"#{shown}")
         expect(page.locator(".facet[aria-pressed=true]")).to_have_count(0)
         go(page, "timeline?lanes=constructor")
         expect(page.locator(".sort select")).to_have_value("session")
         expect(page.locator(".bar-top .count")).not_to_have_text(re.compile("^0 runs"))
+
+
+def test_an_item_that_was_opened_by_its_address_is_closed_to_the_queue(shop: Shop, browser: Browser) -> None:
+    """What lies before it in the history is not of this page."""
+    with opened(shop, browser, "item?item=letter-42") as page:
+        page.wait_for_selector("main > article h1")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(CONTENT["queue"])
+        go(page, "queue?item=nowhere")
+        expect(page.locator("aside article")).to_contain_text("there is no item nowhere")
+        page.locator("aside").get_by_role("button", name="close").click()
+        expect(page.locator("aside")).to_have_count(0)
 
 
 @pytest.mark.parametrize("view", ["timeline", "metrics"])

@@ -2,7 +2,7 @@
 import "../core";
 import { useEffect, useRef } from "preact/hooks";
 import { question } from "../state/notices";
-import { carryOut } from "../state/carry_out";
+import { send } from "../state/actions";
 import { number } from "../state/text";
 import { Text } from "./bits";
 
@@ -25,7 +25,7 @@ export function Ask() {
         onSubmit={(submit) => {
           submit.preventDefault();
           const given = new FormData(submit.currentTarget).get("words");
-          void carryOut(action, targets, action.asks ? { [action.asks[0]]: given } : {});
+          send(action, targets, action.asks ? { [action.asks[0]]: given } : {});
         }}
       >
         <h2 id="asked">

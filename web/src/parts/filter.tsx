@@ -42,12 +42,14 @@ export function Filter({ text, label }: { text: string; label: string }) {
         onInput={(input) => {
           const typed = input.currentTarget.value;
           // A field counts once it is complete, so that nothing is looked for while it is typed.
-          const isOpen = /(^|\s)\w+:\S*$/.test(typed);
-          setDraft(isOpen || typed.endsWith(" ") ? typed : null);
-          if (!isOpen) set(typed.trim());
-          if (!isOpen && typed.includes(":")) setDraft(null);
+          const open = /(^|\s)\w+:\S*$/.exec(typed);
+          const isWhole = !open && (typed.includes(":") || !typed.endsWith(" "));
+          setDraft(isWhole ? null : typed);
+          set((open ? typed.slice(0, open.index) : typed).trim());
         }}
         onKeyDown={(press) => {
+          // What was typed but is not part of the filter yet is given up.
+          if (press.key === "Escape") press.currentTarget.value = shown;
           if (press.key !== "Enter") return;
           set(press.currentTarget.value);
           setDraft(null);

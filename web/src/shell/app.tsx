@@ -23,7 +23,9 @@ const VIEWS: Record<string, [title: string, load: ComponentType | (() => Promise
   events: ["Events", () => import("../views/events").then((found) => found.Events), "later"],
 };
 
-const shown = () => VIEWS[oneOf(Object.keys(VIEWS), view.value)]!;
+/** A view that is none leads to the first. */
+const name = () => oneOf(Object.keys(VIEWS), view.value);
+const shown = () => VIEWS[name()]!;
 
 const badge = (name: string): number => {
   const { ready = 0, in_progress = 0, pending_approval = 0 } = counts.value;
@@ -45,7 +47,7 @@ const badge = (name: string): number => {
 
 function Navigation() {
   version.value;
-  const current = view.value;
+  const current = view.value === "item" ? "" : name();
   useEffect(() => {
     // On a phone, the views do not fit beside each other.
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });

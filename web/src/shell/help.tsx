@@ -1,6 +1,9 @@
 /** Keys, and what a user may choose. */
 import "../core";
 import { useEffect, useRef } from "preact/hooks";
+import { ask } from "../state/http";
+import { isLive, lamp } from "../state/lamp";
+import { say } from "../state/notices";
 import { prefs, set } from "../state/prefs";
 import { help } from "./dialogs";
 
@@ -47,6 +50,16 @@ function Choice({ label, name, options }: { label: string; name: "rows" | "theme
   );
 }
 
+/** The server revokes the key of this browser. */
+const signOut = () =>
+  ask("POST", "/logout").then(
+    () => {
+      help.value = false;
+      lamp.value = { is: "signed-out" };
+    },
+    (error: Error) => say(error.message, true),
+  );
+
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
@@ -75,7 +88,8 @@ export function Help() {
         <button class="main" onClick={() => dialog.current?.close()}>
           close
         </button>
-        <a href="/openapi.json">API</a> <a href="/assets/LICENSES.txt">licences</a>
+        {isLive() && <button onClick={signOut}>sign out</button>}
+        <a class="blue" href="/openapi.json">API</a> · <a class="blue" href="/assets/LICENSES.txt">licences</a>
       </p>
     </dialog>
   );

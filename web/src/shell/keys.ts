@@ -3,7 +3,7 @@ import { start } from "../state/actions";
 import { isPaused, pause } from "../state/board";
 import { current } from "../state/list";
 import { prefs } from "../state/prefs";
-import { change, go, opened, view } from "../state/route";
+import { back as goBack, change, go, opened, view } from "../state/route";
 import { viewKeys } from "../state/view_keys";
 import { help, form, wantsFilter } from "./dialogs";
 
@@ -54,7 +54,7 @@ function filter(): void {
 
 function back(): void {
   if (help.peek()) help.value = false;
-  else if (view.peek() === "item") history.back();
+  else if (view.peek() === "item") goBack();
   else if (opened.peek()) change({ item: null });
   else current.peek()?.leave();
 }
@@ -63,7 +63,11 @@ addEventListener("keydown", (press) => {
   const target = press.target as HTMLElement;
   if (press.ctrlKey || press.metaKey || press.altKey || document.querySelector("dialog[open]")) return;
   if (target.closest("input:not([type=checkbox]),textarea,select")) {
-    if (press.key === "Escape") target.blur();
+    if (press.key === "Escape") {
+      // The browser would empty a search field, whose filter stays.
+      press.preventDefault();
+      target.blur();
+    }
     return;
   }
   if (prefs.peek().keys === "off" && !["Enter", "Escape", "ArrowDown", "ArrowUp"].includes(press.key)) return;

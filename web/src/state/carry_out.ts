@@ -1,13 +1,13 @@
 /** Sends an action to the server, and says what came of it. */
 import "../core";
 import type { Brief, Bulk } from "../api";
-import { type Action, seen } from "./actions";
-import { question, say } from "./notices";
+import { type Action, decided, seen } from "./actions";
+import { say } from "./notices";
 import { ask, itemPath, Problem } from "./http";
+import { many } from "./text";
 
 /** Exactly the revision that was read is acted on: what changed meanwhile is refused by the server. */
 export async function carryOut(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<void> {
-  question.value = null;
   try {
     if (targets.length === 1) {
       const [item] = targets as [Brief];
@@ -16,17 +16,20 @@ export async function carryOut(action: Action, targets: Brief[], args: Record<st
       seen.delete(item.id);
       say(`${item.id}: ${action.label}`);
     } else {
-      const refused = await inBulk(action, targets, args);
+      const answer = await inBulk(action, targets, args);
+      for (const one of answer.refused) decided.delete(one.item);
+      const refused = answer.refused.map((one) => one.detail);
       const done = targets.length - refused.length;
-      say(`${done} ${action.label}${refused.length ? `; ${refused.length} refused: ${refused[0]}` : ""}`, refused.length > 0);
+      say(`${many(done, "item")}: ${action.label}${refused.length ? `; ${refused.length} refused: ${refused[0]}` : ""}`, refused.length > 0);
     }
   } catch (error) {
+    for (const item of targets) decided.delete(item.id);
     say(error instanceof Problem ? error.message : String(error), true);
   }
 }
 
-async function inBulk(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<string[]> {
-  const answer = await ask<Bulk>("POST", "/v1/bulk", {
+async function inBulk(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<Bulk> {
+  return await ask<Bulk>("POST", "/v1/bulk", {
     verb: action.verb,
     args,
     items: targets.map((item) => ({
@@ -34,5 +37,4 @@ async function inBulk(action: Action, targets: Brief[], args: Record<string, unk
       ...(action.verb === "force_release" ? { token: item.token } : { revision: item.revision }),
     })),
   });
-  return answer.refused.map((one) => one.detail);
 }

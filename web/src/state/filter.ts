@@ -13,7 +13,7 @@ export function parse(text: string): Filter {
     const [name, value] = part.split(/:(.*)/s) as [string, string | undefined];
     const field = FIELDS.find((one) => one === name);
     if (field && value) (found[field] ??= []).push(...value.split(",").filter(Boolean));
-    else found.words.push(part.toLowerCase());
+    else found.words.push(part);
   }
   if (found.agent) found.agent = found.agent.slice(-1);
   return found;
@@ -34,7 +34,8 @@ export function toggled(text: string, field: Field, value: string): string {
 
 /** Of the agents, this tab knows only those that hold an item now. */
 export function matcher(filter: Filter): (item: Brief) => boolean {
-  const { status, project, type, label, agent, words } = filter;
+  const { status, project, type, label, agent } = filter;
+  const words = filter.words.map((word) => word.toLowerCase());
   return (item) =>
     (!status || status.includes(item.status)) &&
     (!project || project.includes(item.project)) &&

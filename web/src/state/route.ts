@@ -42,9 +42,18 @@ export const go = (view: string, query: Record<string, string | null | undefined
 export function change(query: Record<string, string | null>, replace = false): void {
   const target = href(view.value, { ...route.value.query, ...query });
   if (replace) {
-    history.replaceState(null, "", target);
+    history.replaceState(history.state, "", target);
     route.value = parse(target);
   } else location.hash = target;
+}
+
+/** The entry of the history with which this page was entered: what lies before it is not of this page. */
+if (history.state === null) history.replaceState({ isFirst: true }, "");
+
+/** Back to where an item was opened as a page, or to the queue if it was opened by its address. */
+export function back(): void {
+  if (history.state?.isFirst) go("queue");
+  else history.back();
 }
 
 addEventListener("hashchange", () => {

@@ -41,7 +41,8 @@ export function Approvals() {
     <section class="view approvals" aria-label="Approvals">
       <div class="bar-top">
         <span class="count" role="status">
-          {number(waiting.value.length)} wait{waiting.value.length ? `, the oldest for ${ago((now.value - oldest) / 1000)}` : ""}
+          {number(waiting.value.length)} {waiting.value.length === 1 ? "waits" : "wait"}
+          {waiting.value.length ? `, the oldest for ${ago((now.value - oldest) / 1000)}` : ""}
         </span>
       </div>
       <div class="sides">
@@ -93,7 +94,7 @@ function Decision({ id }: { id: string }) {
         )}
         <p class="buttons">{brief && <Buttons item={brief} />}</p>
         {isOld && <Changed renew={renew} />}
-        {may("admin") && (
+        {may("admin") && brief?.status === "pending_approval" && (
           <p class="dim">
             decides about revision {detail.item.revision}
             {detail.item.token > 0 && `, token ${detail.item.token}`}: if it changes meanwhile, nothing is decided

@@ -10,12 +10,13 @@ import { say } from "../state/notices";
 import { ask, itemPath } from "../state/http";
 import { change } from "../state/route";
 
-const FIELDS: [name: keyof Item, label: string, kind: "line" | "number" | "list" | "text"][] = [
+/** `empty`: what an item has whose field is left empty. */
+const FIELDS: [name: keyof Item, label: string, kind: "line" | "list" | "text", empty?: unknown][] = [
   ["title", "title", "line"],
   ["id", "id (empty: one is made)", "line"],
-  ["project", "project (empty: default)", "line"],
-  ["type", "type (empty: task)", "line"],
-  ["priority", "priority (10 is critical, empty: 5)", "number"],
+  ["project", "project (empty: default)", "line", "default"],
+  ["type", "type (empty: task)", "line", "task"],
+  ["priority", "priority (critical, high, medium, low or a number; empty: 5)", "line", 5],
   ["labels", "labels, with commas", "list"],
   ["depends_on", "needs, with commas", "list"],
   ["body", "text", "text"],
@@ -36,6 +37,7 @@ function Fields({ item: latest }: { item: Item | null }) {
   // What the form began with: the edit is refused if somebody else changed the item meanwhile.
   const [item] = useState(latest);
   const [problem, setProblem] = useState("");
+  const isSending = useRef(false);
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   const text = (name: keyof Item) => {
@@ -43,13 +45,16 @@ function Fields({ item: latest }: { item: Item | null }) {
     return Array.isArray(value) ? value.join(", ") : value === undefined || value === null ? "" : String(value);
   };
   const send = async (data: FormData) => {
+    // Whoever presses Enter twice wants one item.
+    if (isSending.current) return;
+    isSending.current = true;
     const given: Record<string, unknown> = {};
-    for (const [name, , kind] of FIELDS) {
+    for (const [name, , kind, empty] of FIELDS) {
       if (!data.has(name)) continue;
       const written = String(data.get(name) ?? "").trim();
       if (written === text(name).trim()) continue;
       if (kind === "list") given[name] = written.split(",").map((one) => one.trim()).filter(Boolean);
-      else given[name] = kind === "number" ? Number(written) : written;
+      else given[name] = written || (empty ?? "");
     }
     try {
       if (item) await ask("PATCH", itemPath(item.id), { ...given, revision: item.revision });
@@ -58,6 +63,8 @@ function Fields({ item: latest }: { item: Item | null }) {
       form.value = null;
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
+    } finally {
+      isSending.current = false;
     }
   };
   return (
@@ -76,13 +83,7 @@ function Fields({ item: latest }: { item: Item | null }) {
             {kind === "text" ? (
               <textarea name={name} rows={5} defaultValue={text(name)} />
             ) : (
-              <input
-                name={name}
-                inputMode={kind === "number" ? "numeric" : "text"}
-                defaultValue={text(name)}
-                required={name === "title"}
-                autocomplete="off"
-              />
+              <input name={name} defaultValue={text(name)} required={name === "title"} autocomplete="off" />
             )}
           </label>
         ))}

@@ -1,7 +1,7 @@
 /** One item: who has it, what it needs and frees, every run of it, and its history. */
 import "../core";
 import { useEffect, useState } from "preact/hooks";
-import type { Brief, Detail, Event, Reason, Run } from "../api";
+import type { Brief, Detail, Event, Reason } from "../api";
 import { Buttons, Edit } from "../parts/actions";
 import { Text } from "../parts/bits";
 import { Ago, ItemLink, Lease, Priority, SessionName, Status } from "../parts/words";
@@ -9,11 +9,12 @@ import { Changed } from "../parts/changed";
 import { useDetail } from "../parts/detail";
 import { Draft, hasDraft } from "../parts/draft";
 import { EventLine } from "../parts/feed";
+import { Runs, Target } from "../parts/runs";
 import { holdings, items, seats, version } from "../state/board";
 import { now } from "../state/clock";
 import { get, itemPath } from "../state/http";
-import { change, href, opened, view } from "../state/route";
-import { ago, time, when } from "../state/text";
+import { back, change, href, opened, view } from "../state/route";
+import { moment, when } from "../state/text";
 
 const LOG = 60;
 
@@ -22,7 +23,20 @@ export function ItemView() {
   const id = opened.value;
   const found = useDetail(id);
   if (!id) return <p class="row empty">No item is open.</p>;
-  if (found && "problem" in found) return <p class="row empty">{found.problem}</p>;
+  if (found && "problem" in found)
+    return (
+      <article class="item">
+        <h1>
+          <span class="id">
+            <Text>{id}</Text>
+          </span>
+          <Close />
+        </h1>
+        <p class="dim">
+          <Text>{found.problem}</Text>
+        </p>
+      </article>
+    );
   if (!found) return <p class="row empty late">loading …</p>;
   const { detail, isOld, renew } = found;
   const brief = items.get(id) ?? ({ ...detail.item, open_blockers: detail.blockers, waiters: 0, reason: null } as Brief);
@@ -33,19 +47,11 @@ export function ItemView() {
           <Text>{id}</Text>
         </span>{" "}
         <Text>{detail.item.title}</Text>
-        <span class="close">
-          {view.value !== "item" && (
-            <a href={href("item", { item: id })} title="as a page (Enter)">
-              ⤢<span class="unseen">open as a page</span>
-            </a>
-          )}
-          <button class="plain" aria-label="close" onClick={() => (view.value === "item" ? history.back() : change({ item: null }))}>
-            ✕
-          </button>
-        </span>
+        <Close page={id} />
       </h1>
       <p>
-        <Status of={brief.status} /> · <Priority of={brief.priority} /> · <Text>{brief.project}</Text> ·{" "}
+        <Status of={brief.status} />
+        {brief.status === "scheduled" && brief.not_before && ` until ${moment(brief.not_before, now.value)}`} · <Priority of={brief.priority} /> · <Text>{brief.project}</Text> ·{" "}
         <Text>{brief.type}</Text>{" "}
         {brief.labels.map((label) => (
           <span class="label" key={label}>
@@ -81,6 +87,19 @@ export function ItemView() {
   );
 }
 
+const Close = ({ page }: { page?: string }) => (
+  <span class="close">
+    {page && view.value !== "item" && (
+      <a href={href("item", { item: page })} title="as a page (Enter)">
+        ⤢<span class="unseen">open as a page</span>
+      </a>
+    )}
+    <button class="plain" aria-label="close" onClick={() => (view.value === "item" ? back() : change({ item: null }))}>
+      ✕
+    </button>
+  </span>
+);
+
 /** What the item is about, as a link to where that is, if another system said so. */
 function Subject({ of }: { of: Detail }) {
   const { subject, payload } = of.item;
@@ -99,8 +118,8 @@ function Holder({ item }: { item: Brief }) {
   return (
     <section class="holder">
       <p>
-        held by <SessionName id={held.session} /> (<Text>{held.agent}</Text>) since {time(held.claimed_at)}, deadline{" "}
-        {time(held.deadline_at)}
+        held by <SessionName id={held.session} /> (<Text>{held.agent}</Text>) since {moment(held.claimed_at, now.value)}, deadline{" "}
+        {moment(held.deadline_at, now.value)}
       </p>
       <Lease of={held} />
       {held.note && (
@@ -180,82 +199,6 @@ function Why({ item }: { item: Brief }) {
     </p>
   );
 }
-
-function Runs({ detail }: { detail: Detail }) {
-  if (!detail.runs.length) return null;
-  const length = (run: Run) => (run.ended_at ?? now.value) - run.started_at;
-  const longest = Math.max(1, ...detail.runs.map(length));
-  return (
-    <section>
-      <h2>Runs</h2>
-      <table class="runs">
-        <thead>
-          <tr>
-            <th>token</th>
-            <th>took</th>
-            <th>outcome</th>
-            <th>session</th>
-            <th>reason, links, cost</th>
-          </tr>
-        </thead>
-        <tbody>
-          {detail.runs.map((run) => (
-            <tr key={run.token}>
-              <td>{run.token}</td>
-              <td>
-                <span class="took" aria-hidden="true" style={{ width: `${Math.max(2, (60 * length(run)) / longest)}px` }} />{" "}
-                {ago(length(run) / 1000)}
-              </td>
-              <td>{run.outcome ? run.outcome.replaceAll("_", " ") : "going on"}</td>
-              <td>
-                <SessionName id={run.session} />
-              </td>
-              <td>
-                <Text>{run.reason ?? ""}</Text>{" "}
-                {Object.entries(run.links).map(([name, target]) => (
-                  <Target key={name} name={name} target={target} />
-                ))}{" "}
-                {Object.entries(run.checks).map(([name, check]) => (
-                  <Check key={name} name={name} check={check} />
-                ))}{" "}
-                {Object.entries(run.cost).map(([unit, amount]) => (
-                  <span key={unit}>
-                    <Text>
-                      {plain(amount)} {unit}
-                    </Text>{" "}
-                  </span>
-                ))}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  );
-}
-
-/** A value that somebody wrote as JSON. */
-const plain = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
-
-/** Only web addresses become links: anything else that is written there could run in this page. */
-const Target = ({ name, target }: { name: string; target: unknown }) =>
-  typeof target === "string" && /^https?:\/\//.test(target) ? (
-    <a class="blue" href={target} rel="noreferrer noopener" target="_blank">
-      <Text>{name}</Text>{" "}
-    </a>
-  ) : (
-    <span>
-      <Text>
-        {name === target ? name : `${name} ${plain(target)}`}
-      </Text>{" "}
-    </span>
-  );
-
-/** A check of a run's work: its name and its state, as a link to where it was made. */
-const Check = ({ name, check }: { name: string; check: unknown }) => {
-  const { state, url } = check as { state: string; url?: string };
-  return <Target name={`${name}: ${state}`} target={url ?? ""} />;
-};
 
 function Log({ id, revision }: { id: string; revision: number }) {
   const [events, setEvents] = useState<Event[]>([]);
