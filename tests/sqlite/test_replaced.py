@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,6 +151,20 @@ def test_a_write_that_waited_for_the_lock_goes_to_the_board_that_is_there_then(t
     thread.join()
     assert added == ["y"]
     assert [item.id for item in other.list()] == ["y"]
+
+
+def test_the_lock_of_a_former_board_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "board.db"
+    board = make(path, "x")
+    lock = connect(str(path)).store.engine.lock  # type: ignore[attr-defined]
+    lock.acquire()
+    remove(path)
+    other = make(path)
+    began = time.monotonic()
+    board.add("y", id="y")
+    assert time.monotonic() - began < lock.wait_seconds
+    assert [item.id for item in other.list()] == ["y"]
+    lock.release()
 
 
 def test_mcp_follows_a_board_that_was_made_again(tmp_path: Path) -> None:

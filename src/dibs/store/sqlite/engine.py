@@ -145,14 +145,18 @@ class Engine(ForkAware):
     # The connection: only for the thread that holds the mutex.
 
     def connection(self) -> apsw.Connection:
+        """The connection to the board that is at the path now."""
+        if self._connection is not None and not self.is_inherited and self._file.is_replaced():
+            (self._reopen or self.reopen)()
+        return self._opened()
+
+    def _opened(self) -> apsw.Connection:
         if self._connection is None:
             raise StoreUnavailable(f"the board {self.path} was closed")
         if self.is_inherited:
             # Closed first: SQLite would take the parent's locks for its own.
             self._connection.close(True)
             self._connection, self.is_inherited = self._file.open(self.connect), False
-        elif self._file.is_replaced():
-            (self._reopen or self.reopen)()
         return self._connection
 
     def connect(self, create: bool = False) -> apsw.Connection:
@@ -177,13 +181,16 @@ class Engine(ForkAware):
             self._readers.reconnect()
 
     def _locked_connection(self) -> apsw.Connection:
-        """Acquire the fair lock; the board may have been replaced while this thread waited for it."""
+        """Acquire the fair lock, then look whether the board was replaced meanwhile. Before a wait too: the lock of a
+        former board may never become free."""
         for _ in range(REPLACED_MAX):
-            connection = self.connection()
-            self.lock.acquire()
+            connection = self._opened()
+            if not self.lock.try_acquire():
+                connection = self.connection()
+                self.lock.acquire()
             if not self._file.is_replaced():
                 return connection
-            self.lock.release()
+            self.lock.forget()
         raise StoreUnavailable(f"the board {self.path} keeps being replaced; try again", retry_after_seconds=1)
 
     # Transactions
@@ -277,19 +284,14 @@ class Engine(ForkAware):
         """Run a write of this thread unless another thread is at work; return whether it ran."""
         if not self.in_caller_thread or self.queue.writes:
             return False
-        return self._with_mutex(lambda: self._write_all(lambda: [write]), timeout_seconds=0)
+        return self._with_mutex(lambda: self._write_all([write]), timeout_seconds=0)
 
     def _write_queued(self) -> None:
         """Run the queued writes, including those that arrive while this thread waits for the fair lock."""
         waiting = len(self.queue.writes)
         writes: list[PendingWrite] = []
-
-        def take() -> list[PendingWrite]:
-            writes.extend(self.queue.next_writes())
-            return writes
-
         try:
-            if not self._with_mutex(lambda: self._write_all(take)):
+            if not self._with_mutex(lambda: self._write_all(writes, self.queue)):
                 raise self._busy()
         except BaseException as error:
             writes = writes or self.queue.next_writes(waiting)
@@ -298,10 +300,11 @@ class Engine(ForkAware):
         for write in writes:
             write.end()
 
-    def _write_all(self, take: Callable[[], list[PendingWrite]]) -> None:
-        """Acquire the fair lock, then run in one transaction the writes that `take` returns."""
+    def _write_all(self, writes: list[PendingWrite], queue: CommitQueue | None = None) -> None:
+        """Acquire the fair lock, then run these writes and those that wait in the queue in one transaction."""
         connection = self._locked_connection()
-        writes = take()
+        if queue is not None:
+            writes += queue.next_writes()
         if writes:
             (self._transact or self.transact)(connection, writes)
 

@@ -68,15 +68,26 @@ class FairLock:
         self._queued: _QueuedRequest | None = None
 
     def acquire(self) -> None:
+        if self.try_acquire():
+            return
         self._is_wanted = True
         self._is_stopped = False
-        if not _try(self._opened(), BOTH) and not self._wait_in_turn():
+        if not self._wait_in_turn():
             raise StoreUnavailable(
                 f"the board is busy: {self._holder()} has held its lock for over {self.wait_seconds:g}s; try again",
                 retry_after_seconds=self.wait_seconds,
             )
-        self._end_turn()
-        _write_pid(self._opened())
+        self._begin()
+
+    def try_acquire(self) -> bool:
+        """Lock unless another process has the lock or the turn, or this process has not opened the file yet."""
+        if self._descriptor is None:
+            return False
+        self._is_wanted = True
+        if not _try(self._descriptor, BOTH):
+            return False
+        self._begin()
+        return True
 
     def release(self) -> None:
         if not self._is_wanted:
@@ -121,11 +132,14 @@ class FairLock:
             return True
         return not self._is_stopped and self._wait(LOCK_ITSELF, end)
 
-    def _end_turn(self) -> None:
+    def _begin(self) -> None:
+        """Give the turn to who comes next, and write down who has the lock."""
+        descriptor = self._opened()
         try:
-            _unlock(self._opened(), TURN)
+            _unlock(descriptor, TURN)
         except OSError:
             pass  # `release` unlocks both
+        _write_pid(descriptor)
 
     def _wait(self, part: Part, end: float) -> bool:
         """Queue for a lock in a thread, because a blocking lock request has no timeout."""
