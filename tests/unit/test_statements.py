@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dibs.store
-from dibs.store.sql.queries import FILES
+from dibs.store.sql.queries import FILES, Statements
 
 STORES = Path(dibs.store.__file__).parent
 
@@ -19,3 +19,20 @@ def test_no_two_statements_have_one_name(store: str) -> None:
     names = Counter(line for text in texts for line in text.splitlines() if line.startswith("-- name: "))
     assert len(names) > 100
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_a_statement_is_one_line_without_comments(tmp_path: Path) -> None:
+    text = """
+-- name: first
+SELECT id, -- the first column
+       title
+FROM items
+
+-- What the second one is for.
+-- name: second
+SELECT * FROM (@@first) AS found
+"""
+    (tmp_path / "path.sql").write_text(text)
+    statements = Statements(str(tmp_path))
+    assert statements["first"] == "SELECT id, title FROM items"
+    assert statements["second"] == "SELECT * FROM (SELECT id, title FROM items) AS found"

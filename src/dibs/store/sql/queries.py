@@ -82,10 +82,13 @@ class Statements(dict[str, str]):
         found: dict[str, str] = {}
         for block in text.split("-- name: ")[1:]:
             name, _, sql = block.partition("\n")
+            if "--" in sql:
+                sql = "\n".join(line.partition("--")[0] for line in sql.splitlines())
+            # Short, because a prepared statement is looked up by its text, each time that it is executed.
+            sql = " ".join(sql.split())
             while "@@" in sql:
                 before, _, after = sql.partition("@@")
                 used = next(used for used in found if after.startswith(f"{used})"))
-                # On a new line, because a statement may end in the comment before the next one.
-                sql = f"{before}{found[used]}\n{after.removeprefix(used)}"
-            found[name] = sql.strip()
+                sql = before + found[used] + after.removeprefix(used)
+            found[name] = sql
         return found
