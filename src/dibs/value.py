@@ -64,10 +64,10 @@ class Value:
         return cls._nested
 
     def replace(self, **changes: Any) -> Self:
-        if not changes.keys() <= self._names:
-            raise TypeError(f"{type(self).__name__}: unknown fields {sorted(changes.keys() - self._names)}")
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **changes)
+        if len(made.__dict__) != len(self._names):
+            raise TypeError(f"{type(self).__name__}: unknown fields {sorted(changes.keys() - self._names)}")
         return made
 
     def as_dict(self) -> dict[str, Any]:

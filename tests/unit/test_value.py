@@ -52,3 +52,8 @@ def test_missing_and_unknown_fields_are_named() -> None:
         Point(x=1, z=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="z"):
         Point(z=3)  # type: ignore[call-arg]
+
+
+def test_an_unknown_field_of_replace_is_named() -> None:
+    with pytest.raises(TypeError, match="z"):
+        Point(x=1).replace(y=2, z=3)

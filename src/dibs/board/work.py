@@ -155,7 +155,7 @@ class WorkVerbs(BoardBase):
         parameters: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
         if wanted := check.names(labels, "labels"):
             parameters["labels"] = wanted  # not sent otherwise: a server of an older version does not know it
-        finished = check.finished({} if done is None else done)
+        finished = {} if done is None else check.finished(done)
         checked = self._checked(
             self.store.next,
             (),

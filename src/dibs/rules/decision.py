@@ -102,6 +102,8 @@ def step(
         actor=actor,
         session=session,
         agent=agent,
-        data={**(data or {}), **{name: changes[name] for name in EVENT_FIELDS if name in changes}},
+        data={**(data or {}), **{name: changes[name] for name in EVENT_FIELDS if name in changes}}
+        if changes
+        else data or {},
     )
     return Step(item=item, claim=claim, run=run, event=event, closed=closed)

@@ -64,10 +64,9 @@ def follow(now: int, state: State, move: Step, settings: Settings) -> tuple[Step
     if move.item.status in ENDED and state.tickets:
         reason = f"the item is {move.item.status}"
         return (move.replace(closed=(*move.closed, *(close(ticket, now, reason) for ticket in state.tickets))),)
-    after = move.after(state)
-    became_free = state.item.status != READY or (state.item.offered_to is not None and after.item.offered_to is None)
+    became_free = state.item.status != READY or (state.item.offered_to is not None and move.item.offered_to is None)
     if move.item.status == READY and became_free:
-        return (move, available(now, after, settings))
+        return (move, available(now, move.after(state), settings))
     return (move,)
 
 

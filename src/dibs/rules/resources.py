@@ -80,6 +80,8 @@ def covering(path: str, resources: Iterable[str]) -> str | None:
 def conflict(item: Item, holds: Iterable[Hold], session: str) -> Hold | None:
     """The hold of another session that conflicts with this item; the first by item and resource, so that reads and
     claims name the same one."""
+    if not item.resources:
+        return None
     conflicting = (
         hold
         for hold in holds

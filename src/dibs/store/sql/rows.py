@@ -27,7 +27,10 @@ def encode(value: Value) -> dict[str, Any]:
     kind, fields = type(value), value.__dict__
     if kind not in _JSON_COLUMNS:
         _JSON_COLUMNS[kind] = [name for name, hint in kind._hints.items() if hint.startswith(("dict", "tuple"))]
-    return {**fields, **{name: dumps(fields[name]) for name in _JSON_COLUMNS[kind]}}
+    columns = dict(fields)
+    for name in _JSON_COLUMNS[kind]:
+        columns[name] = dumps(fields[name])
+    return columns
 
 
 def plain(value: Value) -> dict[str, Any]:

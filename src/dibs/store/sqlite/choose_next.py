@@ -130,7 +130,8 @@ def _ranked(
     from heapq import merge
 
     overdue = [filter(wants, t.each(statement, now=t.now)) for statement in OVERDUE_RANKS] if is_more_overdue else []
-    return merge(*(_lane(t, first, labels) for first in t.all("lanes") if wants(first)), *overdue)
+    lanes = [_lane(t, first, labels) for first in t.all("lanes") if wants(first)]
+    return merge(*lanes, *overdue)
 
 
 def _lane(t: Transaction, first: Rank, labels: Sequence[str]) -> Iterator[Rank]:
