@@ -91,6 +91,8 @@ def step(
     number = old.revision + 1
     if status != READY and old.offered_to is not None:
         changes = {**changes, "offered_to": None, "offer_expires_at": None}
+    if changes:
+        data = {**(data or {}), **{name: changes[name] for name in EVENT_FIELDS if name in changes}}
     item = old.replace(status=status, updated_at=at, revision=number, **changes)
     event = Event(
         item=item.id,
@@ -102,8 +104,6 @@ def step(
         actor=actor,
         session=session,
         agent=agent,
-        data={**(data or {}), **{name: changes[name] for name in EVENT_FIELDS if name in changes}}
-        if changes
-        else data or {},
+        data=data or {},
     )
     return Step(item=item, claim=claim, run=run, event=event, closed=closed)

@@ -24,9 +24,14 @@ _HERE = "dibs.store.sql."
 EVERY_EVENT = 2**63 - 1
 
 
+_functions: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
 def function_of(module: str, name: str) -> Callable[..., Any]:
-    __import__(module)
-    found: Callable[..., Any] = getattr(sys.modules[module], name)
+    found = _functions.get((module, name))
+    if found is None:
+        __import__(module)
+        found = _functions[module, name] = getattr(sys.modules[module], name)
     return found
 
 

@@ -15,7 +15,6 @@ from dibs.rules.claiming import skips, wanted_types
 from dibs.rules.decision import State
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
-from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,13 +36,6 @@ NOT_CLAIMABLE_MAX = 2_000
 OVERDUE_RANKS = ("expired_ranks", "due_ranks", "lapsed_ranks")
 
 
-class Choice(Value):
-    """The chosen items as they are after the overdue steps, which come first."""
-
-    due: tuple[Step, ...]
-    states: tuple[State, ...]
-
-
 def best(
     t: Transaction,
     claimant: Claimant,
@@ -53,8 +45,9 @@ def best(
     n: int,
     *,
     is_more_overdue: bool = False,
-) -> Choice:
-    """The first `n` items for this claimant: priority descending, then oldest."""
+) -> tuple[list[Step], list[State]]:
+    """The first `n` items for this claimant, priority descending, then oldest: the overdue steps to write first, and
+    the items as they are after these."""
     due: list[Step] = []
     states: list[State] = []
     search, not_claimable = Search(t, claimant), 0
@@ -75,7 +68,7 @@ def best(
             states.append(state)
             if len(states) == n:
                 break
-    return Choice(due=tuple(due), states=tuple(states))
+    return due, states
 
 
 def ahead_of(t: Transaction, claimant: Claimant, item: Item, most: int) -> int:
@@ -127,11 +120,14 @@ def _ranked(
     t: Transaction, wants: Callable[[Rank], bool], labels: Sequence[str] = (), *, is_more_overdue: bool = False
 ) -> Iterator[Rank]:
     """The rank of every wanted item, best first. In lanes, only items that have all of the labels."""
+    ranks: list[Iterator[Rank]] = [_lane(t, first, labels) for first in t.all("lanes") if wants(first)]
+    if is_more_overdue:
+        ranks += [filter(wants, t.each(statement, now=t.now)) for statement in OVERDUE_RANKS]
+    if len(ranks) == 1:
+        return ranks[0]
     from heapq import merge
 
-    overdue = [filter(wants, t.each(statement, now=t.now)) for statement in OVERDUE_RANKS] if is_more_overdue else []
-    lanes = [_lane(t, first, labels) for first in t.all("lanes") if wants(first)]
-    return merge(*lanes, *overdue)
+    return merge(*ranks)
 
 
 def _lane(t: Transaction, first: Rank, labels: Sequence[str]) -> Iterator[Rank]:

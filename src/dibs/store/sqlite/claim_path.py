@@ -95,11 +95,11 @@ def next_(
         t.refuse(full)
     grants = []
     room = limits.room(t.now, claimant.agent, claimant.load, n)
-    is_more_overdue = any(len(items) >= OVERDUE_MAX for items in recorded.values())
-    choice = choose_next.best(t, claimant, types, projects, labels, room, is_more_overdue=is_more_overdue)
-    for step in choice.due:
+    is_more_overdue = OVERDUE_MAX in map(len, recorded.values())
+    due, states = choose_next.best(t, claimant, types, projects, labels, room, is_more_overdue=is_more_overdue)
+    for step in due:
         t.apply(step)
-    for state in choice.states:
+    for state in states:
         step = claiming.grant(t.now, state, claimant.session, ttl)
         t.apply(step)
         grants.append(_grant(t, step.item, step.claim, state.run))

@@ -206,9 +206,12 @@ class _QueuedRequest:
 
 
 def _write_pid(descriptor: int) -> None:
-    """Write the holder's pid for error messages; a failure, such as a full disk, does not matter."""
+    """Write the holder's pid for error messages, unless this process was the last holder too; a failure, such as a full
+    disk, does not matter."""
+    pid = b"%-20d\n" % os.getpid()
     try:
-        os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
+        if os.pread(descriptor, len(pid), 0) != pid:
+            os.pwrite(descriptor, pid, 0)
     except OSError:
         pass
 
