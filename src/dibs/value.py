@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, ClassVar, Self, dataclass_transform
 else:
 
@@ -71,7 +72,7 @@ class Value:
         return made
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self._fields}
+        return {name: getattr(self, name) for name in self._fields}
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.__dict__ == self.__dict__
@@ -82,6 +83,44 @@ class Value:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
         return f"{type(self).__name__}({fields})"
+
+
+class Late:
+    """What a value holds in place of a field that is made when it is first read: see `LateField`."""
+
+    __slots__ = ("_make", "_source")
+
+    def __init__(self, make: Callable[[str], Any], source: str) -> None:
+        self._make, self._source = make, source
+
+    def made(self) -> Any:
+        return self._make(self._source)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.made() == (other.made() if isinstance(other, Late) else other))
+
+    __hash__ = None  # type: ignore[assignment]  # as the dict that it stands for
+
+    def __repr__(self) -> str:
+        return repr(self.made())
+
+
+class LateField:
+    """A field that may hold a `Late`. Copies of a value that was not read are not made either."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, value: Value | None, kind: type[Value]) -> Any:
+        if value is None:
+            return self
+        held = value.__dict__[self._name]
+        if type(held) is Late:
+            held = value.__dict__[self._name] = held.made()
+        return held
+
+    def __set__(self, value: Value, _: object) -> None:
+        raise AttributeError(f"{type(value).__name__}.{self._name} is frozen; use replace()")
 
 
 def _element(hint: str) -> str:

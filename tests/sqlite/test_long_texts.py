@@ -11,9 +11,11 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
+from dibs.store.sql import rows
 from dibs.store.sqlite import database
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.sqlite.transaction import LONG_TEXTS_MIN
+from dibs.text import json_text
 
 LONG = {"log": "line\n" * 20_000}
 #: Pages that `next` and `done` write for an item without a payload, and some more for pages that split.
@@ -28,11 +30,11 @@ def board(tmp_path: Path) -> Iterator[Board]:
 
 def stored(board: Board) -> list[tuple[str, int, int]]:
     """Each item with the lengths of its payload in its own row and in the other table."""
-    rows = apsw.Connection(board.store.path).execute(  # type: ignore[attr-defined]
+    found = apsw.Connection(board.store.path).execute(  # type: ignore[attr-defined]
         "SELECT id, length(items.payload), coalesce(length(long_texts.payload), 0)"
         " FROM items LEFT JOIN long_texts ON item = id ORDER BY id"
     )
-    return list(rows)
+    return list(found)
 
 
 def test_a_claim_and_its_end_do_not_write_a_long_payload_again(board: Board, tmp_path: Path) -> None:
@@ -43,6 +45,26 @@ def test_a_claim_and_its_end_do_not_write_a_long_payload_again(board: Board, tmp
     assert grant.item.payload == LONG
     assert board.done("x", session=me).item.payload == LONG
     assert os.stat(tmp_path / "board.db-wal").st_size < PAGES_MAX * (4096 + 24)
+
+
+def test_a_long_payload_is_decoded_by_who_reads_it_only(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+
+    def loads(text: str) -> object:
+        if len(text) >= rows.LATE_MIN:
+            decoded.append(text)
+        return json_text.loads(text)
+
+    monkeypatch.setattr(rows, "loads", loads)
+    board.add("x", id="x", payload=LONG)
+    me = board.start_session("me").id
+    (grant,) = board.next(session=me)
+    ended = board.done("x", session=me)
+    assert decoded == []
+    assert grant.item.payload == ended.item.payload == LONG
+    assert len(decoded) == 2
+    assert grant.item.payload is grant.item.payload, "decoded once"
+    assert len(decoded) == 2
 
 
 def test_a_payload_moves_when_an_edit_makes_it_long_or_short(board: Board) -> None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from dibs.value import Value
+from dibs.text import wire
+from dibs.value import Late, LateField, Value
 
 
 class Point(Value):
     x: int
     y: int = 7
     tags: dict[str, int] = {}
+
+
+class Parcel(Value):
+    to: str
+    payload: dict[str, int]
+
+
+setattr(Parcel, "payload", LateField("payload"))  # noqa: B010
 
 
 class Other(Value):
@@ -57,3 +66,31 @@ def test_missing_and_unknown_fields_are_named() -> None:
 def test_an_unknown_field_of_replace_is_named() -> None:
     with pytest.raises(TypeError, match="z"):
         Point(x=1).replace(y=2, z=3)
+
+
+def parcel(made: list[str]) -> Parcel:
+    def make(text: str) -> dict[str, int]:
+        made.append(text)
+        return {text: 1}
+
+    return Parcel.of({"to": "me", "payload": Late(make, "x")})
+
+
+def test_a_late_field_is_made_once_when_it_is_read() -> None:
+    made: list[str] = []
+    late = parcel(made)
+    assert (late.replace(to="you").to, made) == ("you", [])
+    assert late.payload == {"x": 1}
+    assert late.payload is late.payload
+    assert made == ["x"]
+    with pytest.raises(AttributeError, match="frozen"):
+        late.payload = {}  # type: ignore[misc]
+    assert late.replace(payload={}) == Parcel(to="me", payload={})
+
+
+def test_a_value_whose_late_field_was_not_read_is_as_any_other() -> None:
+    whole = Parcel(to="me", payload={"x": 1})
+    assert parcel([]) == whole == parcel([]) == parcel([])
+    assert parcel([]) != Parcel(to="me", payload={})
+    assert hash(parcel([])) == hash(whole)
+    assert parcel([]).as_dict() == whole.as_dict() == wire.encode(parcel([]))

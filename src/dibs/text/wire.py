@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dibs.errors import DibsError
 from dibs.text import times
-from dibs.value import Value
+from dibs.value import Late, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def encode(value: object, name: str = "") -> Any:
             for field, plain, encode_field in fields
         }
     if name in OPAQUE:
-        return value
+        return value.made() if kind is Late else value  # type: ignore[attr-defined]
     if isinstance(value, dict):
         return {key: encode(inner, key) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dibs.model import ENDED, Activity, Agent, Blocker, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 from dibs.text.json_text import dumps, loads
-from dibs.value import Value
+from dibs.value import Late, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: By the kind of a value, the columns that are JSON.
 _JSON_COLUMNS: dict[type[Value], list[str]] = {}
+#: A payload of so many characters is decoded when it is first read.
+LATE_MIN = 2000
 #: The status of a dependency that a file of a vault names and that does not exist yet.
 MISSING = "missing"
 
@@ -29,7 +31,7 @@ def encode(value: Value) -> dict[str, Any]:
         _JSON_COLUMNS[kind] = [name for name, hint in kind._hints.items() if hint.startswith(("dict", "tuple"))]
     columns = dict(fields)
     for name in _JSON_COLUMNS[kind]:
-        columns[name] = dumps(fields[name])
+        columns[name] = dumps(getattr(value, name))
     return columns
 
 
@@ -40,7 +42,8 @@ def plain(value: Value) -> dict[str, Any]:
 
 def item(row: Row) -> Item:
     fields = dict(zip(Item._fields, row, strict=True))
-    fields["payload"] = loads(fields["payload"])
+    payload = fields["payload"]
+    fields["payload"] = loads(payload) if len(payload) < LATE_MIN else Late(loads, payload)
     for name in ("labels", "depends_on", "resources"):
         fields[name] = names(fields[name])
     for name in ("needs_approval", "approved", "review"):
