@@ -69,9 +69,7 @@ def name(given: object, field: str) -> str:
 
 def names(given: object, field: str) -> tuple[str, ...]:
     """Names without repetition, in the order given."""
-    if given == ():  # what most callers leave it at
-        return ()
-    return _unique(given, field, "a list of names", lambda one: name(one, field))
+    return () if given == () else _unique(given, field, "a list of names", lambda one: name(one, field))
 
 
 def text(given: object, field: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
@@ -395,9 +393,7 @@ _OBJECTS = frozenset({"links", "cost", "meta"})
 
 
 def parameter(name: str, given: object) -> Any:
-    if given is None:
-        return {} if name in _OBJECTS else None
     if name in _OBJECTS:
-        return json_object(dict(given), name)  # type: ignore[call-overload]
+        return json_object({} if given is None else dict(given), name)  # type: ignore[call-overload]
     rule = _PARAMETERS.get(name)
-    return given if rule is None else rule(given)
+    return given if given is None or rule is None else rule(given)

@@ -17,11 +17,11 @@ from dibs.value import Value
 class Load(Value):
     """The live claims, the bucket and the next expiry that the limits are compared with."""
 
-    held: int
-    held_total: int
-    bucket: float
-    bucket_at: int
-    next_expiry_at: int | None
+    held: int = 0
+    held_total: int = 0
+    bucket: float = 0.0
+    bucket_at: int = 0
+    next_expiry_at: int | None = None
 
 
 def refusal(now: int, agent: Agent, load: Load) -> DibsError | None:

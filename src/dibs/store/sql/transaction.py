@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: How many notes of the previous run the answer of a claim has.
 NOTES_MAX = 20
-#: The load of an agent without limits.
-NO_LOAD = Load(held=0, held_total=0, bucket=0.0, bucket_at=0, next_expiry_at=None)
 #: How often `seen_at` of a session is written, in milliseconds.
 SEEN_EVERY = 5000
 #: Events that make an item claimable, by every session or by the one that it is offered to.
@@ -212,7 +210,7 @@ class Transaction(ABC):
         """The load that the agent's limits are compared with; without a limit nothing is counted."""
         name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
         if not limited and agent.claims_per_minute is None:
-            return NO_LOAD
+            return Load()
         total = 0 if agent.max_claims_total is None else self._number("live_claim_count_of_agent", agent=name)
         row = (0.0, 0) if agent.claims_per_minute is None else self.one("bucket_of_agent", name=name)
         expiry = self.one("next_expiry_of_agent", agent=name, now=self.now) if limited else None

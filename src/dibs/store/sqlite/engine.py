@@ -181,8 +181,7 @@ class Engine(ForkAware):
             self._readers.reconnect()
 
     def _locked_connection(self) -> apsw.Connection:
-        """Acquire the fair lock, then look whether the board was replaced meanwhile. Before a wait too: the lock of a
-        former board may never become free."""
+        """Acquire the lock of the board that is at the path, without waiting for that of a former one."""
         for _ in range(REPLACED_MAX):
             connection = self._opened()
             if not self.lock.try_acquire():
