@@ -55,6 +55,10 @@ class Served:
             http=Connection,
             log_config=None,
             access_log=False,
+            # As in `make_server`: the application is not wrapped.
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=5,
             ws="none",
         )

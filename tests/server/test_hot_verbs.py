@@ -7,9 +7,15 @@ request here is sent twice, with such a parameter and without.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import http.client
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -17,13 +23,17 @@ from starlette.types import Message, Receive, Scope, Send
 from dibs.config import ServerSettings
 from dibs.model import AGENT, VIEWER
 from dibs.server import app
-from dibs.server.api.hot_verbs import HOT, HotVerbs
+from dibs.server.api import verb_routes
+from dibs.server.api.hot_verbs import HotVerbs
+from dibs.server.api.verb_routes import HOT
+from dibs.server.auth import callers
 from dibs.server.auth.guard import BODY_BYTES_MAX, Guard
 from dibs.server.service import Service
 from dibs.verbs import BY_NAME
 from tests.kit import sqlite
 from tests.kit.http import Host
-from tests.server.attacking import Answer, Caller, Served, served
+from tests.kit.http_host import Served as InThread
+from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, Served, served
 
 QUERY = "?nothing=1"
 #: Besides the session.
@@ -126,6 +136,132 @@ def test_an_answer_is_the_same_by_both_ways(shop: Served, coder: Caller) -> None
         assert both(coder, path_of(verb), body, headers=headers).status == 200, verb
     kinds = [event.kind for event in shop.board.log("fix-login")]
     assert kinds == ["added", "claimable", "claimed", "progress", "released", "claimable", "claimed", "done"]
+
+
+def whole(caller: Caller, verb: str, *headers: str, version: str = "1.1", query: str = "") -> bytes:
+    """A request in one piece; `http.client` sends head and body one after the other."""
+    body = json.dumps({"session": "coder-1", **BODIES[verb]})
+    lines = [
+        f"POST {path_of(verb)}{query} HTTP/{version}",
+        f"Host: {caller.host}:{caller.port}",
+        f"Authorization: Bearer {caller.key}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+@contextmanager
+def connection_of(caller: Caller) -> Iterator[tuple[socket.socket, Callable[[], http.client.HTTPResponse]]]:
+    """A connection, and what reads the next answer on it."""
+    with socket.create_connection((caller.host, caller.port), PATIENCE_SECONDS) as connection:
+        file = connection.makefile("rb")
+
+        def answer() -> http.client.HTTPResponse:
+            found = http.client.HTTPResponse(cast("socket.socket", Unbuffered(file)))
+            found.begin()
+            found.read()
+            return found
+
+        yield connection, answer
+
+
+class Unbuffered:
+    """Lets several responses read one after the other from the same file."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+
+    def makefile(self, mode: str) -> Self:
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caller]:
+    """A caller with a session and a known key, of a server in this process."""
+    monkeypatch.setattr(callers, "CACHE_SECONDS", 60.0)
+    with sqlite.harness(tmp_path) as harness:
+        harness.board().add("Login fails", id="fix-login")
+        server = InThread(harness.recipe())
+        try:
+            key = harness.board().create_key(AGENT, agent="coder")[1]
+            caller = Caller(f"http://127.0.0.1:{server.port}", key)
+            caller.ok("POST", "/v1/sessions", {"agent": "coder", "id": "coder-1"})
+            yield caller
+        finally:
+            server.stop()
+
+
+def test_a_request_that_arrived_as_a_whole_needs_no_task(inside: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HotVerbs, "__call__", unexpected)
+    with connection_of(inside) as (connection, answer):
+        for verb in ("claim", "progress", "release", "heartbeat", "next", "done"):
+            connection.sendall(whole(inside, verb))
+            assert answer().status == 200, verb
+        connection.sendall(whole(inside, "release"))
+        assert answer().status == 404, "a refusal of the verb needs none either"
+
+
+def test_without_a_task_the_answer_is_the_same(inside: Caller) -> None:
+    for verb in ("heartbeat", "progress", "claim", "progress", "release"):
+        headers = ("Accept-Encoding: gzip", f"Idempotency-Key: {verb}", "Connection: close")
+        one, other = (inside.bytes(whole(inside, verb, *headers, query=query)) for query in ("", QUERY))
+        assert sorted(one.splitlines()) == sorted(other.splitlines()), verb
+
+
+def test_a_crash_is_told_to_the_log_alone(
+    inside: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise RuntimeError("private")
+
+    monkeypatch.setattr(verb_routes, "call", crash)
+    one, other = (inside.bytes(whole(inside, "heartbeat", "Connection: close", query=query)) for query in ("", QUERY))
+    assert one.startswith(b"HTTP/1.1 500")
+    assert sorted(one.splitlines()) == sorted(other.splitlines())
+    assert b"private" not in one
+    assert ["private" in str(record.exc_info) for record in caplog.records] == [True, True]
+
+
+def test_requests_in_pieces_and_several_in_one_piece_are_answered_in_order(inside: Caller) -> None:
+    claim, release, done = (whole(inside, verb) for verb in ("claim", "release", "done"))
+    with connection_of(inside) as (connection, answer):
+        for one in (claim, release):
+            for piece in (one[:20], one[20:-5], one[-5:]):
+                connection.sendall(piece)
+                time.sleep(0.05)
+            assert answer().status == 200
+        connection.sendall(claim + done + claim)
+        assert [answer().status for _ in range(3)] == [200, 200, 400]
+
+
+@pytest.mark.parametrize(("headers", "version"), [(["Connection: close"], "1.1"), ([], "1.0")])
+def test_a_connection_ends_after_the_answer_if_its_client_wants_that(
+    inside: Caller, headers: list[str], version: str
+) -> None:
+    found = inside.bytes(whole(inside, "heartbeat", *headers, version=version))
+    assert found.startswith(b"HTTP/1.1 200")
+    assert found.count(b"\r\nconnection: close\r\n") == 1
+
+
+def test_a_client_that_is_gone_gets_no_answer_and_disturbs_nobody(inside: Caller) -> None:
+    with connection_of(inside) as (connection, _):
+        connection.sendall(whole(inside, "claim"))
+    with connection_of(inside) as (connection, answer):
+        connection.sendall(whole(inside, "heartbeat"))
+        assert answer().status == 200
+        connection.sendall(whole(inside, "done"))
+        assert answer().status == 200, "the verb took effect"
 
 
 async def unexpected(scope: Scope, receive: Receive, send: Send) -> None:

@@ -8,14 +8,24 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from dibs.server.ops.connection import Connection
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What it has of its own, which is called by nobody else.
-OWN = {"file_limit", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout"}
-STATE = {"_timer", "_in_head", "_has_begun", "_head_bytes", "_parsed_bytes"}
+OWN = {"file_limit", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout", "_leave_to_asgi", "_respond"}
+STATE = {"_timer", "_in_head", "_has_begun", "_head_bytes", "_parsed_bytes", "_arriving", "_ends_head"}
+#: What is read and set of a request's state where it is answered without a task, and what else ASGI's way does then.
+CYCLE = ("scope", "body", "waiting_for_100_continue", "disconnected", "keep_alive", "response_started", "on_response")
+COMPLETION = """
+                self.response_complete = True
+                self.message_event.set()
+                if not self.keep_alive:
+                    self.transport.close()
+                self.on_response()
+"""
 
 
 def test_the_one_version_that_is_known_is_asked_for_and_there() -> None:
@@ -40,5 +50,13 @@ def test_nothing_that_is_its_own_is_one_of_uvicorns_too() -> None:
 
 def test_what_it_reads_of_uvicorns_state_is_there() -> None:
     made = inspect.getsource(HttpToolsProtocol.__init__)
-    for name in ("connections", "scope", "transport", "loop", "app"):
+    for name in ("connections", "scope", "transport", "loop", "app", "flow"):
         assert f"self.{name}" in made, name
+    assert "self.write_paused" in inspect.getsource(FlowControl.__init__)
+
+
+def test_an_answer_without_a_task_completes_a_request_as_uvicorn_does() -> None:
+    made = inspect.getsource(RequestResponseCycle.__init__)
+    for name in CYCLE:
+        assert f"self.{name} =" in made, name
+    assert COMPLETION in inspect.getsource(RequestResponseCycle.send)

@@ -17,7 +17,7 @@ from dibs.errors import DibsError
 from dibs.sdk.sweeper import Sweeper
 from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
-from dibs.server.shared_calls import SharedCalls
+from dibs.server.shared_calls import CommitEach, OnEnd, SharedCalls
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
 from dibs.store.contract import Store, Watch
@@ -91,8 +91,7 @@ class Service:
         self._reads = ThreadPoolExecutor(READ_THREADS, "read")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
         store.separate_readers()
-        commits = store.shared_commits()
-        self._shared_calls = None if commits is None else SharedCalls(commits, settings)
+        self._shared_calls = SharedCalls(store.shared_commits() or CommitEach(store, self._verbs), settings)
         self.open_requests = OpenRequests()
         self.callers.on_revoked = self.open_requests.check_now
         self._is_behind, self._counted_event = True, 0
@@ -153,6 +152,15 @@ class Service:
         if request.state.cookie is not None and not await self.run(lambda: self.callers.renew(known)):
             request.state.cookie = None
 
+    def is_admitted(self, request: Request, role: str) -> bool:
+        """`admit` for a request with a key in its header; False if the store has to be read for it."""
+        caller = self.callers.cached(request)
+        if caller is None or request.headers.get("authorization") is None:
+            return False
+        request.state.caller = caller.key
+        self.callers.require_role(caller, role)
+        return True
+
     async def run(self, work: Callable[[], T]) -> T:
         """Run a verb in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
@@ -160,9 +168,11 @@ class Service:
     async def run_hot(self, work: Callable[[Board], T], then: Callable[[T], R]) -> R:
         """Run a verb that is called all the time and never takes long: it shares its commit with others, if the store
         can do that. `then` is called with its answer after the commit, in a thread too."""
-        if self._shared_calls is None:
-            return await self.run(lambda: then(work(self.board)))
         return await self._shared_calls.run(work, then)
+
+    def start_hot(self, work: Callable[[Board], T], then: Callable[[T], R], on_end: OnEnd) -> None:
+        """`run_hot` without a task: `on_end` is called in the event loop."""
+        self._shared_calls.start(work, then, on_end)
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read, which may take long, in a thread."""

@@ -36,15 +36,17 @@ _thread = ThreadPoolExecutor(1, "body")
 
 
 async def read(request: Request, model: type[Model]) -> Model:
-    found = await read_optional(request, model)
-    if found is None:
-        raise Invalid("this request needs a JSON body", field="body")
-    return found
+    return _needed(await read_optional(request, model))
 
 
 async def read_optional(request: Request, model: type[Model]) -> Model | None:
     """None for an empty body and for null."""
     return await _parsed(request, lambda body: _validate(body, model))
+
+
+def parse_small(body: bytes, model: type[Model] | None) -> Model | None:
+    """A body of at most `SMALL_BYTES_MAX` bytes that has arrived; None if the verb has no parameters for one."""
+    return None if model is None else _needed(_validate(bytearray(body), model))
 
 
 async def read_data(request: Request) -> Any:
@@ -76,6 +78,12 @@ async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
     return await asyncio.get_running_loop().run_in_executor(_thread, parse, body)
+
+
+def _needed(found: Model | None) -> Model:
+    if found is None:
+        raise Invalid("this request needs a JSON body", field="body")
+    return found
 
 
 def _validate(body: bytearray, model: type[Model]) -> Model | None:

@@ -2,41 +2,59 @@
 
 The endpoint, the role and the path are those of FastAPI's route of the verb, and so is every check. What a fleet asks
 for rarely is left to that route: whatever has a query (a verb that waits) or another method.
+
+Most requests arrive as a whole, with a key that is known: they need no task either. Whatever has to wait or is refused
+before the verb is left to the task.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
 from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dibs.server.api import responses
+from dibs.errors import DibsError
+from dibs.server.api import bodies, responses, verb_routes
 from dibs.server.api.endpoints import AuthRoute, respond_if_admitted
+from dibs.server.api.verb_routes import HOT, VerbCall
+from dibs.server.ops.connection import TakesWhole
 from dibs.server.service import Service
-from dibs.verbs import BY_NAME
-
-HOT = ("heartbeat", "next", "claim", "done", "progress", "release")
+from dibs.verbs import BY_NAME, Verb
 
 
-class HotVerbs:
+class HotRoute(NamedTuple):
+    route: AuthRoute
+    verb: Verb
+    model: type[BaseModel] | None
+
+
+class HotVerbs(TakesWhole):
     def __init__(self, app: FastAPI, service: Service) -> None:
         self.app: ASGIApp = app
         self._service = service
-        hot = {(BY_NAME[name].method, BY_NAME[name].path) for name in HOT}
-        # GET of the same path is another verb.
-        routes = [
-            one
-            for one in app.routes
-            if isinstance(one, AuthRoute) and any((method, one.path) in hot for method in one.methods or ())
-        ]
+        hot = {(BY_NAME[name].method, BY_NAME[name].path): BY_NAME[name] for name in HOT}
         #: By what stands before and after the item in the path; by the whole path if there is no item in it.
-        self._routes = {tuple(one.path.split("{item}")): one for one in routes}
+        self._routes: dict[tuple[str, ...], HotRoute] = {}
+        for route in app.routes:
+            if not isinstance(route, AuthRoute):
+                continue
+            for method in route.methods or ():
+                # GET of the same path is another verb.
+                verb = hot.get((method, route.path))
+                if verb is not None:
+                    self._routes[tuple(route.path.split("{item}"))] = HotRoute(route, verb, verb_routes.model_of(verb))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._find(scope)
         if found is None:
             await self.app(scope, receive, send)
             return
-        route, in_path = found
+        (route, _, _), in_path = found
         # Metrics count by the path of the route.
         scope["route"] = route
         request = Request(scope, receive, send)
@@ -52,7 +70,32 @@ class HotVerbs:
                 raise  # for the log
         await response(scope, receive, send)
 
-    def _find(self, scope: Scope) -> tuple[AuthRoute, dict[str, str]] | None:
+    def take(self, scope: Scope, body: bytes, respond: Callable[[Response], None]) -> bool:
+        found = self._find(scope)
+        if found is None or len(body) > bodies.SMALL_BYTES_MAX:
+            return False
+        (route, verb, model), in_path = found
+        request = Request(scope)
+        try:
+            if not self._service.is_admitted(request, route.role):
+                return False
+            call = VerbCall(self._service, verb, request, in_path, bodies.parse_small(body, model))
+        except DibsError:
+            return False
+        scope["route"] = route
+
+        def end(response: Response, error: Exception | None) -> None:
+            if isinstance(error, DibsError):
+                response = responses.refused(error)
+            elif error is not None:
+                logging.error("a verb failed", exc_info=error)
+                response = responses.crashed()
+            respond(response)
+
+        self._service.start_hot(call.find, call.respond, end)
+        return True
+
+    def _find(self, scope: Scope) -> tuple[HotRoute, dict[str, str]] | None:
         """The route of a hot request, and what its path contains."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["query_string"]:
             return None

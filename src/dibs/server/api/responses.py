@@ -124,17 +124,26 @@ def redacted_json(refusal: Mapping[str, Any]) -> str:
     return api_keys.without_secrets(json_text.line(refusal))
 
 
+def refused(error: DibsError) -> Response:
+    return problem(error.http_status, error.code, error.message, error.facts)
+
+
+def crashed() -> Response:
+    """Only the log describes the error, which may contain private data."""
+    return problem(500, "ERROR", "internal error; the server's log has the details")
+
+
 # Exception handlers
 
 
 async def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, DibsError)
-    return problem(error.http_status, error.code, error.message, error.facts)
+    return refused(error)
 
 
 async def on_invalid_parameter(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return await on_refusal(request, invalid_parameter(error))
+    return refused(invalid_parameter(error))
 
 
 def invalid_parameter(error: RequestValidationError) -> Invalid:
@@ -143,8 +152,7 @@ def invalid_parameter(error: RequestValidationError) -> Invalid:
 
 
 async def on_crash(request: Request, error: Exception) -> Response:
-    """Only the log describes the error, which may contain private data."""
-    return problem(500, "ERROR", "internal error; the server's log has the details")
+    return crashed()
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

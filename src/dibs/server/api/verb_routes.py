@@ -19,13 +19,14 @@ from dibs.rules import items
 from dibs.server.api import bodies, schemas
 from dibs.server.api.endpoints import AuthRoute, describe, describe_answer
 from dibs.server.api.examples import REQUESTS
-from dibs.server.api.hot_verbs import HOT
 from dibs.server.api.responses import ANSWER_BYTES_MAX, accepts_gzip, answer
 from dibs.server.auth.callers import Caller
 from dibs.server.ops.tracing import traced
 from dibs.server.service import WAIT_SECONDS_MAX, Service
 from dibs.verbs import BY_NAME, VERBS, Verb
 
+#: The verbs that a fleet calls all day.
+HOT = ("heartbeat", "next", "claim", "done", "progress", "release")
 IDEMPOTENCY_KEY = "idempotency-key"
 MORE = "a page, as large as `bytes_max` allows; more follows after its last element"
 
@@ -38,7 +39,7 @@ def routes(service: Service) -> APIRouter:
 
 
 def _add(router: APIRouter, service: Service, verb: Verb) -> None:
-    in_path = tuple(part[1:-1].partition(":")[0] for part in verb.path.split("/") if part.startswith("{"))
+    in_path = _in_path(verb)
     parameters = [_parameter("request", Request), *(_parameter(name, str) for name in in_path)]
     model, example = None, REQUESTS.get(verb.name, {})
     if verb.method == "GET":
@@ -48,7 +49,7 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
             examples = [example[asked]] if asked in example else None
             parameters.append(_parameter(name, hint, Query(default, alias=asked, examples=examples)))
     else:
-        model = schemas.body_of(verb.name, frozenset(in_path))
+        model = model_of(verb)
     if verb.waits:
         parameters.append(_parameter("wait", float | None, Query(None, ge=0, le=WAIT_SECONDS_MAX)))
     endpoint = _endpoint(service, verb, model)
@@ -61,6 +62,16 @@ def _add(router: APIRouter, service: Service, verb: Verb) -> None:
     if "bytes_max" in _parameters(verb.name):
         described["responses"][206] = {**describe_answer(result), "description": MORE}
     router.add_api_route(verb.path, endpoint, methods=[verb.method], tags=[verb.path.split("/")[2]], **described)
+
+
+def _in_path(verb: Verb) -> tuple[str, ...]:
+    return tuple(part[1:-1].partition(":")[0] for part in verb.path.split("/") if part.startswith("{"))
+
+
+@functools.cache
+def model_of(verb: Verb) -> type[BaseModel] | None:
+    """The model of the body."""
+    return schemas.body_of(verb.name, frozenset(_in_path(verb)))
 
 
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -82,37 +93,47 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
 
     async def endpoint(request: Request, **parameters: Any) -> Response:
         wait = parameters.pop("wait", None)
-        request_id = request.headers.get(IDEMPOTENCY_KEY)
-        body = None if model is None else await read_body(request, model)
-
-        arguments = {name: value for name, value in parameters.items() if value is not None}
-        if body is not None:
-            arguments |= body.model_dump(exclude_unset=True)
         if wait is not None:
-            arguments["wait_seconds"] = wait
-
-        def find(board: Board) -> Any:
-            caller = service.caller(request, board)
-            with traced(verb.name, arguments, request.headers):
-                found = call(service, board, caller, verb, arguments, request_id)
-                if wait:
-                    release_if_revoked(service, request, found)
-                return found
-
-        def respond(found: Any) -> Response:
-            in_pages, newest = "bytes_max" in arguments, bool(arguments.get("newest"))
-            return answer(found, in_pages=in_pages, newest=newest, gzipped=accepts_gzip(request))
-
+            parameters["wait_seconds"] = wait
+        body = None if model is None else await read_body(request, model)
+        asked = VerbCall(service, verb, request, parameters, body)
         if wait:
-            return await service.wait(request, lambda board: respond(find(board)))
+            return await service.wait(request, lambda board: asked.respond(asked.find(board)))
         if verb.method == "GET":
-            return await service.read(lambda: respond(find(service.board)))
+            return await service.read(lambda: asked.respond(asked.find(service.board)))
         if verb.name in HOT:
-            return await service.run_hot(find, respond)
-        return await service.run(lambda: respond(find(service.board)))
+            return await service.run_hot(asked.find, asked.respond)
+        return await service.run(lambda: asked.respond(asked.find(service.board)))
 
     endpoint.__name__ = verb.name
     return endpoint
+
+
+class VerbCall:
+    """A request for a verb, of which everything has been read."""
+
+    def __init__(
+        self, service: Service, verb: Verb, request: Request, parameters: dict[str, Any], body: BaseModel | None
+    ) -> None:
+        self._service, self._verb, self._request = service, verb, request
+        self._arguments = {name: value for name, value in parameters.items() if value is not None}
+        if body is not None:
+            self._arguments |= body.model_dump(exclude_unset=True)
+
+    def find(self, board: Board) -> Any:
+        """Call the verb. The key is checked again: it may have been revoked since the request was admitted."""
+        request, arguments = self._request, self._arguments
+        caller = self._service.caller(request, board)
+        with traced(self._verb.name, arguments, request.headers):
+            request_id = request.headers.get(IDEMPOTENCY_KEY)
+            found = call(self._service, board, caller, self._verb, arguments, request_id)
+            if arguments.get("wait_seconds"):
+                release_if_revoked(self._service, request, found)
+            return found
+
+    def respond(self, found: Any) -> Response:
+        in_pages, newest = "bytes_max" in self._arguments, bool(self._arguments.get("newest"))
+        return answer(found, in_pages=in_pages, newest=newest, gzipped=accepts_gzip(self._request))
 
 
 def call(

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dibs.server.api import responses
-from dibs.server.ops.connection import COMPLETE_EXTENSION
+from dibs.server.ops.connection import COMPLETE_EXTENSION, TakesWhole
 from dibs.server.ops.logs import AccessLog
 
 BODY_BYTES_MAX = 8_000_000
@@ -40,7 +41,7 @@ class BodyRefused(HTTPException):
     """The body became too large or took too long while it was read."""
 
 
-class Guard:
+class Guard(TakesWhole):
     """`hosts` are the values of the Host header that name this server, `origins` those of its own pages.
     `archive_paths` accept bodies of any size that are whole boards."""
 
@@ -71,9 +72,7 @@ class Guard:
             nonlocal status, started
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
-                known = {name.lower() for name, _ in message["headers"]}
-                missing = HEADERS if known.isdisjoint(HEADER_NAMES) else [one for one in HEADERS if one[0] not in known]
-                message["headers"] = [*message["headers"], *missing]
+                message["headers"] = _with_headers(message["headers"])
             await send(message)
 
         try:
@@ -87,11 +86,26 @@ class Guard:
                 code = responses.CODES[error.status_code]
                 await responses.problem(error.status_code, code, error.detail)(scope, receive, send_with_headers)
         finally:
-            seconds = time.perf_counter() - began
-            if self._on_request is not None:
-                path = getattr(scope.get("route"), "path", None) or "other"
-                self._on_request(scope["method"], path, status, seconds)
-            self._log.write(scope, status, seconds)
+            self._observe(scope, status, began)
+
+    def take(self, scope: Scope, body: bytes, respond: Callable[[Response], None]) -> bool:
+        began = time.perf_counter()
+
+        def respond_with_headers(response: Response) -> None:
+            response.raw_headers = _with_headers(response.raw_headers)
+            respond(response)
+            self._observe(scope, response.status_code, began)
+
+        if not isinstance(self._app, TakesWhole) or self._refusal(scope) is not None:
+            return False
+        return self._app.take(scope, body, respond_with_headers)
+
+    def _observe(self, scope: Scope, status: int, began: float) -> None:
+        seconds = time.perf_counter() - began
+        if self._on_request is not None:
+            path = getattr(scope.get("route"), "path", None) or "other"
+            self._on_request(scope["method"], path, status, seconds)
+        self._log.write(scope, status, seconds)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         # Names are in lower case: ASGI prescribes it.
@@ -147,3 +161,10 @@ class Guard:
             return message
 
         return receive_limited
+
+
+def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of a response, with those of every response that it does not have itself."""
+    own = list(headers)
+    known = {name.lower() for name, _ in own}
+    return own + (HEADERS if known.isdisjoint(HEADER_NAMES) else [one for one in HEADERS if one[0] not in known])

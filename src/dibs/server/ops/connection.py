@@ -12,10 +12,13 @@ import contextlib
 import logging
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.responses import Response
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dibs.errors import StoreUnavailable
 from dibs.server.api import responses
@@ -38,6 +41,15 @@ class HeadTooLarge(Exception):
     """Raised in a callback of the parser, which then gives up the connection."""
 
 
+class TakesWhole(ABC):
+    """An application that answers some requests without a task of their own, which costs more than a short verb."""
+
+    @abstractmethod
+    def take(self, scope: MutableMapping[str, Any], body: bytes, respond: Callable[[Response], None]) -> bool:
+        """Take a request that has arrived as a whole, and call `respond` later, in the event loop. False leaves the
+        request to ASGI: then nothing was done for it."""
+
+
 class Connection(HttpToolsProtocol):
     #: Limits the number of connections; None: unlimited.
     file_limit: FileLimit | None = None
@@ -46,6 +58,9 @@ class Connection(HttpToolsProtocol):
     _in_head, _has_begun = True, False
     #: Bytes received before the head was complete, and bytes that the parser has reported of it.
     _head_bytes = _parsed_bytes = 0
+    #: A request whose head is complete, as long as its body may be in the bytes that are being parsed.
+    _arriving: RequestResponseCycle | None = None
+    _ends_head = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -68,6 +83,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data) if self._in_head else 0
         super().data_received(data)
+        self._leave_to_asgi()
         if self._has_begun:
             # Most heads arrive in one piece, and need no timer.
             self._start_timer()
@@ -91,13 +107,45 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = self._has_begun = False
         self._stop_timer()
+        self._ends_head = True
         super().on_headers_complete()
+        self._ends_head = False
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self.scope["extensions"][COMPLETE_EXTENSION] = {}
         self._stop_timer()
         self._in_head, self._head_bytes = True, 0
+        arrived = self._arriving
+        if arrived is not None and not self.flow.write_paused and isinstance(self.app, TakesWhole):
+            scope: Any = arrived.scope
+            if self.app.take(scope, bytes(arrived.body), partial(self._respond, arrived)):
+                self._arriving = None
+            self._leave_to_asgi()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._ends_head and isinstance(app, TakesWhole) and not cycle.waiting_for_100_continue:
+            self._arriving = cycle
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _leave_to_asgi(self) -> None:
+        arriving, self._arriving = self._arriving, None
+        if arriving is not None:
+            super()._start_asgi_task(arriving, self.app)
+
+    def _respond(self, cycle: RequestResponseCycle, response: Response) -> None:
+        """Answer a request that was taken, in one piece."""
+        if cycle.disconnected or self.transport.is_closing():
+            return
+        head = [b"%b: %b\r\n" % header for header in response.raw_headers]
+        if not cycle.keep_alive:
+            head.append(b"connection: close\r\n")
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(b"".join((STATUS_LINE[response.status_code], *head, b"\r\n", response.body)))
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
