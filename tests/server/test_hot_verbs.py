@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from dibs.board import Board
 from dibs.config import ServerSettings
-from dibs.model import AGENT, VIEWER
+from dibs.model import AGENT, VIEWER, Session
 from dibs.server import app
 from dibs.server.api import verb_routes
 from dibs.server.api.hot_verbs import HotVerbs
@@ -217,6 +219,25 @@ def test_without_a_task_the_answer_is_the_same(inside: Caller) -> None:
         headers = ("Accept-Encoding: gzip", f"Idempotency-Key: {verb}", "Connection: close")
         one, other = (inside.bytes(whole(inside, verb, *headers, query=query)) for query in ("", QUERY))
         assert sorted(one.splitlines()) == sorted(other.splitlines()), verb
+
+
+def test_whose_a_session_is_is_looked_up_for_the_first_of_many_verbs(
+    inside: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    find = Board.find_session
+
+    def noted(board: Board, session: str) -> Session:
+        asked.append(session)
+        return find(board, session)
+
+    monkeypatch.setattr(Board, "find_session", noted)
+    for _ in range(3):
+        inside.ok("POST", "/v1/heartbeat", {"session": "coder-1"})
+    assert asked == ["coder-1"]
+    monkeypatch.setattr(callers, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + callers.CACHE_SECONDS))
+    inside.ok("POST", "/v1/heartbeat", {"session": "coder-1"})
+    assert asked == ["coder-1"] * 2
 
 
 def test_a_crash_is_told_to_the_log_alone(

@@ -107,6 +107,8 @@ class Callers:
         self._lock = threading.Lock()
         #: Until when each key is cached, and the caller whom it is of, by the digest of its secret.
         self._cache: dict[str, tuple[float, Key, Caller]] = {}
+        #: Until when it is cached that a key acts for a session, as for the keys.
+        self._owned: dict[tuple[str, str], float] = {}
         #: When each browser's key was renewed.
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
@@ -218,9 +220,14 @@ class Callers:
     def require_session(self, caller: Caller, session: str, board: Board | None = None) -> None:
         """An admin's key acts for any session; another only for sessions that it started, or that its agent made in
         SQL."""
-        if caller.role == ADMIN:
+        if caller.role == ADMIN or self._owned.get((caller.key, session), 0.0) > time.monotonic():
             return
-        self.require_own(caller, (board or self._board).find_session(session), board)
+        found = (board or self._board).find_session(session)
+        self.require_own(caller, found, board)
+        if found.key == caller.key:
+            if len(self._owned) >= CACHE_KEYS_MAX:
+                self._owned.clear()
+            self._owned[caller.key, session] = time.monotonic() + CACHE_SECONDS
 
     def require_own(self, caller: Caller, session: Session, board: Board | None = None) -> None:
         if caller.role != ADMIN and session.key != caller.key and not self.bind_sql_session(caller, session, board):

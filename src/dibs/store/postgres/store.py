@@ -16,6 +16,7 @@ import psycopg
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.randomness import sleep_before_retry
 from dibs.store.contract import Store
+from dibs.store.postgres import direct_calls
 from dibs.store.postgres.calls import settings_row, texts
 from dibs.store.postgres.claim_path import ClaimPath
 from dibs.store.postgres.connections import (
@@ -98,10 +99,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
         def work(connection: Connection, attempt: Attempt) -> dict[str, Any]:
             attempt.may_have_committed = True
-            row = connection.execute(function, given).fetchone()
-            assert row is not None
-            answer: dict[str, Any] = row[0]
-            return answer
+            return direct_calls.call(connection, function, given)
 
         return self._with_retries(work, repeatable)
 
@@ -180,7 +178,8 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
             except (psycopg.Error, DibsError):
                 _roll_back(connection)
                 raise
-            _roll_back(connection)
+            # After a ROLLBACK psycopg forgets what the connection has prepared.
+            _end(connection, "COMMIT")
             return answer
 
         return self._with_retries(look, repeatable=True)
@@ -332,9 +331,13 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
 
 def _roll_back(connection: Connection) -> None:
+    _end(connection, "ROLLBACK")
+
+
+def _end(connection: Connection, statement: str) -> None:
     """End the transaction, if one is open. (After an interrupt the pool closes the connection instead.)"""
     if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-        connection.execute("ROLLBACK")
+        connection.execute(statement)
 
 
 def _unknown(error: Exception) -> StoreUnavailable:
