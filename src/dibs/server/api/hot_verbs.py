@@ -4,7 +4,7 @@ The endpoint, the role and the path are those of FastAPI's route of the verb, an
 for rarely is left to that route: whatever has a query (a verb that waits) or another method.
 
 Most requests arrive as a whole, with a key that is known: they need no task either. Whatever has to wait or is refused
-before the verb is left to the task.
+before the verb is left to a task.
 """
 
 from __future__ import annotations

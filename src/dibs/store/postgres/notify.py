@@ -26,6 +26,7 @@ from dibs.system.fork import ForkAware
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
 
     from dibs.store.postgres.connections import Connection, Pool
 
@@ -53,7 +54,13 @@ class Notifier(ForkAware):
         self._lock = threading.Lock()
         self._sent_at = self._sent_urgent_at = self._no_listener_until = 0.0
         self._later: threading.Timer | None = None
+        self._sender: Executor | None = None
         self.track_forks()
+
+    def send_in_background(self) -> None:
+        """From here on no verb waits until a notification is sent, which takes as long as a short verb."""
+        if self._sender is None:
+            self._sender = _sender()
 
     def notify(self, *, urgent: bool = False) -> None:
         """`urgent`: an item became claimable."""
@@ -69,16 +76,28 @@ class Notifier(ForkAware):
             self._mark_sent()
             if urgent:
                 self._sent_urgent_at = self._sent_at
-        with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
-            self._send(connection)
+        sender = self._sender
+        if sender is None:
+            self._send_now()
+        else:
+            with contextlib.suppress(RuntimeError):  # the board is being closed
+                sender.submit(self._send_now)
 
     def close(self) -> None:
         """Send the notification that is scheduled, if any."""
+        if self._sender is not None:
+            self._sender.shutdown()
+            self._sender = None
         if self._later is not None:
             self._send_scheduled()
 
     def after_fork_in_child(self) -> None:
         self._lock, self._later = threading.Lock(), None
+        self._sender = None if self._sender is None else _sender()
+
+    def _send_now(self) -> None:
+        with contextlib.suppress(psycopg.Error, DibsError), self._pool.connection() as connection:
+            self._send(connection)
 
     def _send_scheduled(self) -> None:
         """Send over an idle connection. Without one, a verb is running, which notifies at its end."""
@@ -107,6 +126,12 @@ class Notifier(ForkAware):
             self._later.cancel()
             self._later = None
         self._sent_at = time.monotonic()
+
+
+def _sender() -> Executor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "notify")
 
 
 class ListeningWatch(Watch):

@@ -157,6 +157,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
     def separate_readers(self) -> None:
         self._readers = threading.BoundedSemaphore(READERS_MAX)
+        self._notifier.send_in_background()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one snapshot, without locks."""

@@ -1,7 +1,9 @@
-"""Calls that a thread of a server makes through libpq: the same answers and errors as those of a cursor."""
+"""What is different in the threads of a server: calls through libpq, with the same answers and errors as those of a
+cursor, and notifications that no verb waits for."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,11 +17,13 @@ from dibs.config import DEFAULTS
 from dibs.store.postgres import calls
 from dibs.store.postgres.connections import connect, is_disconnected
 from dibs.store.postgres.direct_calls import call
+from dibs.store.postgres.notify import Notifier
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing.conformance.asking import added
 from tests.kit import postgres
 from tests.kit.postgres_server import PostgresServer
 
+PATIENCE_SECONDS = 20.0
 Connection = psycopg.Connection[tuple[Any, ...]]
 SETTINGS = calls.settings_row(DEFAULTS)
 #: The number of statements that a connection has prepared for libpq.
@@ -118,3 +122,19 @@ def test_a_read_leaves_what_is_prepared(board: Board) -> None:
     with board.store._pool.connection() as connection:
         before = connection.execute(OURS).fetchone()
     assert before == (1,)
+
+
+def test_no_verb_of_a_server_waits_until_others_are_notified(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_send, has_sent = threading.Event(), threading.Event()
+
+    def send(notifier: Notifier, connection: Connection) -> None:
+        may_send.wait(PATIENCE_SECONDS)
+        has_sent.set()
+
+    monkeypatch.setattr(Notifier, "_send", send)
+    board.store.separate_readers()
+    board.release("x", session="s")
+    assert not has_sent.is_set()
+    may_send.set()
+    board.close()
+    assert has_sent.is_set(), "the end of the server waits for it"
