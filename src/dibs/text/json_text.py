@@ -62,7 +62,7 @@ def loads(text: str) -> Any:
 
             _scan = make_scanner(_Options)  # type: ignore[arg-type]
         found, end = _scan(text, len(text) - len(text.lstrip(_SPACES)))
-        if not text[end:].strip(_SPACES):
+        if end == len(text) or not text[end:].strip(_SPACES):
             return found
     except (ImportError, StopIteration, AttributeError):
         pass

@@ -41,20 +41,27 @@ def plain(value: Value) -> dict[str, Any]:
 
 
 def item(row: Row) -> Item:
-    fields = dict(zip(Item._fields, row, strict=True))
+    made = Item.of_row(row)
+    fields = made.__dict__
     payload = fields["payload"]
     fields["payload"] = loads(payload) if len(payload) < LATE_MIN else Late(loads, payload)
     for name in ("labels", "depends_on", "resources"):
         fields[name] = names(fields[name])
     for name in ("needs_approval", "approved", "review"):
         fields[name] = bool(fields[name])
-    return Item.of(fields)
+    return made
 
 
 def item_with_run(row: Row) -> tuple[Item, Run | None]:
     """An item with its latest run, of columns that follow one another and are all null without one."""
     after_item = len(Item._fields)
     return item(row[:after_item]), None if row[after_item] is None else run(row[after_item:])
+
+
+def item_with_claim(row: Row) -> tuple[Item, Claim | None]:
+    """An item with its claim, of columns that follow one another and are all null without one."""
+    after_item = len(Item._fields)
+    return item(row), None if row[after_item] is None else claim(row[after_item:])
 
 
 def item_with_claim_and_run(row: Row) -> tuple[Item, Claim | None, Run | None]:
@@ -72,41 +79,45 @@ def blocker(item: str, status: str) -> Blocker:
 
 
 def claim(row: Row) -> Claim:
-    return Claim.of(dict(zip(Claim._fields, row, strict=True)))
+    return Claim.of_row(row)
 
 
 def run(row: Row) -> Run:
-    fields = dict(zip(Run._fields, row, strict=True))
+    made = Run.of_row(row)
+    fields = made.__dict__
     for name in ("links", "cost", "checks"):
         fields[name] = loads(fields[name])
-    return Run.of(fields)
+    return made
 
 
 def ticket(row: Row) -> Ticket:
-    return Ticket.of(dict(zip(Ticket._fields, row, strict=True)))
+    return Ticket.of_row(row)
 
 
 def soft_claim(row: Row) -> SoftClaim:
-    return SoftClaim.of(dict(zip(SoftClaim._fields, row, strict=True)))
+    return SoftClaim.of_row(row)
 
 
 def event(row: Row) -> Event:
-    fields = dict(zip(Event._fields, row, strict=True))
+    made = Event.of_row(row)
+    fields = made.__dict__
     fields["data"] = loads(fields["data"])
-    return Event.of(fields)
+    return made
 
 
 def activity(row: Row) -> Activity:
-    fields = dict(zip(Activity._fields, row, strict=True))
+    made = Activity.of_row(row)
+    fields = made.__dict__
     fields["details"] = loads(fields["details"])
-    return Activity.of(fields)
+    return made
 
 
 def agent(row: Row) -> Agent:
-    fields = dict(zip(Agent._fields, row, strict=True))
+    made = Agent.of_row(row)
+    fields = made.__dict__
     for name in ("types", "allowed_actions", "sensitive_actions"):
         fields[name] = names(fields[name])
-    return Agent.of(fields)
+    return made
 
 
 def session(row: Row) -> Session:
@@ -126,7 +137,7 @@ def encode_session(value: Session) -> dict[str, Any]:
 
 
 def key(row: Row) -> Key:
-    return Key.of(dict(zip(Key._fields, row, strict=True)))
+    return Key.of_row(row)
 
 
 def until_size(
