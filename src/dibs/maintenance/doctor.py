@@ -35,6 +35,8 @@ RESTORE = "keep a copy of the board, then bring back a backup with dibs restore 
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
 #: The kinds of event that may raise an item's token.
 TOKEN_EVENTS = frozenset({"added", "claimed", "restored", "found"})
+#: The records of an item that it may have several of, by kind: where a `History` keeps them.
+LISTS = {"claim": "claims", "soft_claim": "soft_claims", "ticket": "tickets", "run": "runs", "event": "events"}
 
 
 class Finding(Value):
@@ -88,14 +90,13 @@ class History:
         self.needs: dict[str, Need] = {}
 
     def add(self, kind: str, value: Any) -> None:
-        match kind:
-            case "item":
-                self.item = value
-            case "dependency":
-                _, needs, status, added_at, is_recorded = value
-                self.needs[needs] = Need(status=status, added_at=added_at, is_recorded=is_recorded)
-            case _:
-                getattr(self, f"{kind}s").append(value)
+        if kind == "item":
+            self.item = value
+        elif kind == "dependency":
+            _, needs, status, added_at, is_recorded = value
+            self.needs[needs] = Need(status=status, added_at=added_at, is_recorded=is_recorded)
+        else:
+            getattr(self, LISTS[kind]).append(value)
 
 
 class Need(Value):
@@ -123,19 +124,19 @@ class Examination:
         """The findings in the records of `Store.histories`."""
         history = History("")
         for kind, value in records:
-            if kind == "board":
+            if kind in LISTS or kind in ("item", "dependency"):
+                id = value[0] if kind == "dependency" else value.id if kind == "item" else value.item
+                if id != history.id:
+                    yield from self._check(history)
+                    history = History(id)
+                history.add(kind, value)
+            elif kind == "board":
                 self.token_floor = value["token_floor"]
                 self.event_floor = self.last_event = value["event_floor"]
             elif kind == "session":
                 self.sessions[value.id] = value
             elif kind == "subject":
                 yield from _check_subject(*value)
-            else:
-                id = value[0] if kind == "dependency" else value.id if kind == "item" else value.item
-                if id != history.id:
-                    yield from self._check(history)
-                    history = History(id)
-                history.add(kind, value)
         yield from self._check(history)
         yield from self._check_cycles()
         yield from self._check_resources()
@@ -157,8 +158,10 @@ class Examination:
         yield from _check_history(item, history.events, [run.token for run in history.runs])
         yield from self._check_claim(item, claims[-1] if claims else None, history.runs)
         yield from self._check_queue(item, history.tickets)
-        yield from self._check_dependencies(item, history)
-        yield from self._check_rest(item, history)
+        if history.needs:
+            yield from self._check_dependencies(item, history)
+        if item.status in RESTING:
+            yield from self._check_rest(item, history)
         if item.status != DONE:
             # An item that is done is in no cycle: what it needed was done before.
             needed = {id for id, need in history.needs.items() if need.is_recorded and need.status not in (None, DONE)}
@@ -172,7 +175,8 @@ class Examination:
 
     def _check_tokens(self, events: list[Event]) -> Iterator[Finding]:
         for event in events:
-            self.last_event = max(self.last_event, event.id)
+            if event.id > self.last_event:
+                self.last_event = event.id
             if event.kind in ("added", "restored") and event.token > self.token_floor:
                 floor = self.token_floor
                 what = f"{event.item} was given token {event.token} at event {event.id}, above the floor {floor}"
@@ -237,8 +241,6 @@ class Examination:
 
     def _check_rest(self, item: Item, history: History) -> Iterator[Finding]:
         """An unclaimed item has the status that follows from its fields: blocked iff a dependency is not done, etc."""
-        if item.status not in RESTING:
-            return
         # An item of a vault also waits for dependencies that do not exist; pruned ones are no longer recorded.
         missing = sorted(id for id, need in history.needs.items() if need.is_recorded and need.status != DONE)
         belongs = rest(item, self.now, blocked=bool(missing))
@@ -368,15 +370,16 @@ def _tokens(events: list[Event]) -> tuple[list[int], list[int]]:
     given: list[int] = []
     claimed: list[int] = []
     for event in events:
-        void_from = event.data.get("void_from")
-        if void_from is not None:
-            given, claimed = [], [token for token in claimed if token < void_from]
-        if event.kind in TOKEN_EVENTS:
+        kind, data = event.kind, event.data
+        if data.get("void_from") is not None:
+            given, claimed = [], [token for token in claimed if token < data["void_from"]]
+        if kind in TOKEN_EVENTS:
             given.append(event.token)
-        if event.kind == "claimed":
+        if kind == "claimed":
             claimed.append(event.token)
         # Runs from before the index of a vault was lost, which are known from its files only.
-        claimed += event.data.get("runs", ())
+        if "runs" in data:
+            claimed += data["runs"]
     return given, claimed
 
 

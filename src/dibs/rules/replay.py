@@ -9,7 +9,7 @@ from dibs.rules.items import CONTENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
     from typing import Any, TypeVar
 
     from dibs.model.dashboard import Brief
@@ -17,53 +17,67 @@ if TYPE_CHECKING:
     T = TypeVar("T", Item, Brief)
 
 
+#: The fields in the data of an event that are the item's. Sets, because the name of each entry is looked up in one.
+_ADDED = frozenset(CONTENT)
+_DECIDED = frozenset(EVENT_FIELDS)
+_EDITED = _DECIDED | frozenset(EDITABLE)
+
+
 def fold(events: Iterable[Event]) -> Item | None:
     """The item after these events, in order; None without events."""
-    item: Item | None = None
+    fields: dict[str, Any] = {}
     for event in events:
-        item = _added(event) if item is None else after(item, event)
-    return item
-
-
-def _added(event: Event) -> Item:
-    return Item(
-        id=event.item,
-        **_values(event, CONTENT),
-        approved=False,
-        status=event.status,
-        created_by=event.actor,
-        created_at=event.at,
-        updated_at=event.at,
-        attempts=0,
-        strikes=0,
-        failures=0,
-        token=event.token,
-        revision=event.number,
-        offered_to=None,
-        offer_expires_at=None,
-    )
+        if fields:
+            _change(fields, event)
+        else:
+            fields = _added(event)
+    return Item(**fields) if fields else None
 
 
 def after(item: T, event: Event) -> T:
     """The item after its next event; one in brief keeps the fields that it has."""
-    changes = _values(event, EVENT_FIELDS)
-    attempts = item.attempts + (event.kind == "claimed")
-    if event.kind == "found":
-        attempts = event.data.get("attempts", attempts)
-    if event.kind == "edited":
-        changes.update(_values(event, [name for name in EDITABLE if hasattr(item, name)]))
-    if event.status != READY:
-        changes.update(offered_to=None, offer_expires_at=None)
-    return item.replace(
-        status=event.status,
-        updated_at=event.at,
-        revision=event.number,
-        token=event.token,
-        attempts=attempts,
-        **changes,
-    )
+    fields = item.as_dict()
+    _change(fields, event)
+    return item.of(fields)
 
 
-def _values(event: Event, names: Container[str]) -> dict[str, Any]:
-    found = event.data.items()
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found if name in names}
+def _added(event: Event) -> dict[str, Any]:
+    fields = {
+        **Item._defaults,
+        "id": event.item,
+        "approved": False,
+        "status": event.status,
+        "created_by": event.actor,
+        "created_at": event.at,
+        "updated_at": event.at,
+        "attempts": 0,
+        "strikes": 0,
+        "failures": 0,
+        "token": event.token,
+        "revision": event.number,
+        "offered_to": None,
+        "offer_expires_at": None,
+    }
+    for name, value in event.data.items():
+        if name in _ADDED:
+            fields[name] = tuple(value) if isinstance(value, list) else value
+    return fields
+
+
+def _change(fields: dict[str, Any], event: Event) -> None:
+    """What the event changes, of the fields that there are."""
+    kind, status = event.kind, event.status
+    fields["status"] = status
+    fields["updated_at"] = event.at
+    fields["revision"] = event.number
+    fields["token"] = event.token
+    if kind == "claimed":
+        fields["attempts"] += 1
+    elif kind == "found":
+        fields["attempts"] = event.data.get("attempts", fields["attempts"])
+    names = _EDITED if kind == "edited" else _DECIDED
+    for name, value in event.data.items():
+        if name in names and name in fields:
+            fields[name] = tuple(value) if isinstance(value, list) else value
+    if status != READY:
+        fields["offered_to"] = fields["offer_expires_at"] = None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 
-from dibs.store.contract.histories import OF_ITEM
 from dibs.store.sql import rows
 
 TYPE_CHECKING = False
@@ -14,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from dibs.model import Item
     from dibs.store.sql.transaction import Transaction
-    from dibs.value import Value
 
-#: By kind of record: the statement, and how its rows become values.
-KINDS: dict[str, tuple[str, Callable[[Any], Value]]] = {
+#: By kind of record, in the order of `OF_ITEM`: the statement, whose first column is the item, and how its rows become
+#: values.
+KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "item": ("items_with_history", rows.item),
+    "dependency": ("dependencies_with_facts", lambda row: [*row, True]),
     "claim": ("claims", rows.claim),
     "soft_claim": ("soft_claims", rows.soft_claim),
     "ticket": ("open_tickets_by_item", rows.ticket),
@@ -34,26 +34,28 @@ def histories(t: Transaction) -> Iterator[tuple[str, Any]]:
         yield "session", rows.session(row)
     for subject, found in groupby(t.each("repeated_subjects"), key=itemgetter(0)):
         yield "subject", [subject, *(row[1] for row in found)]
-    streams: list[Iterator[tuple[str, int, Any]]] = [_dependencies(t), *(_records(t, kind) for kind in KINDS)]
-    # Each stream has a rank of its own, so that two records differ before their values are compared.
-    for _, rank, value in merge(*streams):
-        kind = OF_ITEM[rank]
-        yield kind, value
-        if kind == "item":
-            for needs in value.depends_on:
-                for facts in t.all("unrecorded_need", item=value.id, needs=needs):
-                    yield "dependency", [value.id, needs, *facts, False]
+    groups = {kind: groupby(t.each(statement), key=itemgetter(0)) for kind, (statement, _) in KINDS.items()}
+    #: The next item of each kind of record, with its rows.
+    heads = {kind: head for kind, group in groups.items() if (head := next(group, None)) is not None}
+    while heads:
+        first = min([id for id, _ in heads.values()])
+        for kind, (id, found) in [*heads.items()]:
+            if id != first:
+                continue
+            make = KINDS[kind][1]
+            for row in found:
+                value = make(row)
+                yield kind, value
+                if kind == "item" and value.depends_on:
+                    yield from _unrecorded(t, value)
+            head = next(groups[kind], None)
+            if head is None:
+                del heads[kind]
+            else:
+                heads[kind] = head
 
 
-def _records(t: Transaction, kind: str) -> Iterator[tuple[str, int, Any]]:
-    statement, make = KINDS[kind]
-    rank, name = OF_ITEM.index(kind), "id" if kind == "item" else "item"
-    for row in t.each(statement):
-        value = make(row)
-        yield getattr(value, name), rank, value
-
-
-def _dependencies(t: Transaction) -> Iterator[tuple[str, int, Any]]:
-    rank = OF_ITEM.index("dependency")
-    for row in t.each("dependencies_with_facts"):
-        yield row[0], rank, [*row, True]
+def _unrecorded(t: Transaction, item: Item) -> Iterator[tuple[str, Any]]:
+    for needs in item.depends_on:
+        for facts in t.all("unrecorded_need", item=item.id, needs=needs):
+            yield "dependency", [item.id, needs, *facts, False]
