@@ -33,8 +33,7 @@ READ = (
     *("holdings", "live_queues", "seats", "seen_sessions", "new_seats", "claims_of_sessions", "runs_of_sessions"),
     *(
         "beats",
-        "items_in_progress",
-        "holders",
+        "items_with_holders",
         "unended_but_ready",
         "items_by_id",
         "claims_of_items",

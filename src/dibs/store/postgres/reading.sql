@@ -106,19 +106,16 @@ SELECT @activity FROM dibs.activity
 WHERE (:item::text IS NULL OR item = :item) AND (:agent::text IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
--- An item in progress has a claim.
--- name: items_in_progress
-SELECT @item
-FROM dibs.items JOIN (SELECT item AS held FROM dibs.claims) AS c ON held = id
-
--- LATERAL, here and in `holdings`: with statistics from when there were few sessions, a join would compare each claim
--- with each session.
--- name: holders
-SELECT @claim, kind, parent
-FROM (
-    SELECT c.*, s.kind, s.parent FROM dibs.claims c
+-- An item in progress has a claim. LATERAL, here and in `holdings`: with statistics from when there were few sessions, a
+-- join would compare each claim with each session.
+-- name: items_with_holders
+SELECT @item, held.*
+FROM dibs.items JOIN (
+    SELECT c.item AS held, c.token AS held_token, c.session, c.agent, c.claimed_at, c.renewed_at, c.expires_at,
+           c.deadline_at, c.ttl_seconds, c.heartbeat_count, s.kind, s.parent
+    FROM dibs.claims c
     LEFT JOIN LATERAL (SELECT x.kind, x.parent FROM dibs.sessions x WHERE x.id = c.session OFFSET 0) s ON true
-) AS held
+) AS held ON held = id
 
 -- name: live_soft_claims
 SELECT @soft_claim FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session

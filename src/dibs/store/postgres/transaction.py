@@ -83,6 +83,11 @@ class PostgresTransaction(Transaction):
             while found := cursor.fetchmany(BATCH):
                 yield from map(self._in_wire_format, found) if statement == "requests" else found
 
+    def stream(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
+        cursor = self._connection.execute(STATEMENTS[statement], parameters)
+        while found := cursor.fetchmany(BATCH):
+            yield from found
+
     def run(self, statement: str, parameters: dict[str, Any]) -> None:
         self._connection.execute(STATEMENTS[statement], parameters)
 

@@ -69,6 +69,10 @@ class Transaction(ABC):
         """Rows one by one, read as they are consumed."""
 
     @abstractmethod
+    def stream(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
+        """The rows of `all` one by one, so that those that were used need no memory."""
+
+    @abstractmethod
     def run(self, statement: str, parameters: dict[str, Any]) -> None: ...
 
     @abstractmethod
@@ -155,9 +159,7 @@ class Transaction(ABC):
         """The open tickets of each of these items that has any, in order."""
         return rows.grouped(self._each_of(rows.ticket, "open_tickets_of_items", items))
 
-    def _each_of(
-        self, make: Callable[[tuple[Any, ...]], T], statement: str, items: Iterable[str]
-    ) -> Iterator[tuple[str, T]]:
+    def _each_of(self, make: Callable[[rows.Row], T], statement: str, items: Iterable[str]) -> Iterator[tuple[str, T]]:
         """The values that a statement finds for these items, each with the item's id, its first column."""
         ids = list(items)
         for row in self.all(statement, items=json_text.dumps(ids)) if ids else ():

@@ -11,6 +11,7 @@ from dibs.rules.refusals import item_not_found
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
 from dibs.store.sql.ticket_verbs import latest_ticket
+from dibs.system import collector
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -149,23 +150,13 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
 
 def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
     projected = projection.of_board(t, find_dead)
-    holders = {row[0]: row for row in t.all("holders")}
     waiters = _live_waiters(t, projected)
-    hard = []
-    for row in t.all("items_in_progress"):
-        holder = holders.get(row[0])
-        kind, parent = holder[-2:] if holder is not None else (None, None)
-        state = projected.states.get(row[0])
-        if state is not None:
-            item, claim = state.item, state.claim
-        else:
-            item, claim = rows.item(row), None if holder is None else rows.claim(holder[:-2])
-        if item.status == IN_PROGRESS:
-            hard.append(_holding(t, item, claim, kind, parent, waiters.get(item.id, 0)))
-    hard.sort(key=_by_agent_and_age)
+    with collector.paused():
+        lines = [line for row in t.stream("items_with_holders") if (line := _hard(t, row, projected, waiters))]
+        lines.sort(key=_by_agent_and_age)
     softly = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
     soft = [_soft_holding(t, claim) for claim in softly if claim.session not in projected.dead]
-    return (*hard, *soft)
+    return (*lines, *soft)
 
 
 def ticket(t: Transaction, find_dead: FindDead, item: str, *, session: str) -> Waiting:
@@ -294,23 +285,26 @@ def _live_waiters(t: Transaction, projected: projection.Projection) -> dict[str,
     return found
 
 
-def _holding(
-    t: Transaction, item: Item, claim: Claim | None, kind: str | None, parent: str | None, waiters: int
-) -> Holding:
+def _hard(t: Transaction, row: rows.Row, projected: projection.Projection, waiters: dict[str, int]) -> Holding | None:
+    """The line of an item in progress with its holder, unless the projection ended the claim."""
+    state = projected.states.get(row[0])
+    item, claim = rows.item_with_claim(row[:-2]) if state is None else (state.item, state.claim)
+    if item.status != IN_PROGRESS:
+        return None
     if claim is None:
         silent = (t.now - item.updated_at) / 1000
-        return Holding(item=item, claim=None, kind=kind, health="unclaimed", age_seconds=silent, remaining_seconds=0)
+        return Holding(item=item, claim=None, kind=None, health="unclaimed", age_seconds=silent, remaining_seconds=0)
     return Holding.of(
         {
             "item": item,
             "claim": claim,
-            "kind": kind,
+            "kind": row[-2],
             "health": fencing.health(claim, t.now, t.settings),
             "age_seconds": (t.now - claim.claimed_at) / 1000,
             "remaining_seconds": fencing.remaining_seconds(claim, t.now),
-            "waiters": waiters,
+            "waiters": waiters.get(item.id, 0),
             "soft": None,
-            "parent": parent,
+            "parent": row[-1],
         }
     )
 

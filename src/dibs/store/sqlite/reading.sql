@@ -102,12 +102,10 @@ FROM activity
 WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
 ORDER BY id DESC LIMIT :limit
 
--- name: items_in_progress
-SELECT @whole_item FROM items WHERE status = 'in_progress'
-
--- name: holders
-SELECT @claim, kind, parent
-FROM (SELECT claims.*, sessions.kind, sessions.parent FROM claims LEFT JOIN sessions ON sessions.id = claims.session)
+-- name: items_with_holders
+SELECT @whole_item, claims.@claim, sessions.kind, sessions.parent
+FROM items LEFT JOIN claims ON claims.item = items.id LEFT JOIN sessions ON sessions.id = claims.session
+WHERE items.status = 'in_progress'
 
 -- name: live_soft_claims
 SELECT @soft_claim FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session

@@ -55,6 +55,8 @@ class SqliteTransaction(Transaction):
         self._cursors.append(cursor)
         return iter(cursor.execute(STATEMENTS[statement], parameters))
 
+    stream = each
+
     def state(self, item: str) -> State:
         row = self.one("state", id=item)
         if row is None:
