@@ -23,6 +23,7 @@ from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, View, Vital
 from dibs.rules import fencing, health
 from dibs.store.sql import projection, rows, stats
 from dibs.store.sql.rows import blocker
+from dibs.system import collector
 from dibs.text import json_text
 
 TYPE_CHECKING = False
@@ -67,6 +68,7 @@ SETTINGS = (
 )
 
 
+@collector.paused()
 def view(t: Transaction, find_dead: FindDead, until: int) -> View:
     projected = projection.of_board(t, find_dead)
     counts = stats.by_status(t, projected)
@@ -120,10 +122,12 @@ def brief(item: Item) -> Brief:
 
 
 def brief_of_row(row: rows.Row) -> Brief:
-    fields = {**Brief._defaults, **dict(zip(Brief._fields, row, strict=False))}
+    made = Brief.of_row(row)
+    fields = made.__dict__
+    fields.update(Brief._defaults)
     fields["labels"], fields["depends_on"] = rows.names(fields["labels"]), rows.names(fields["depends_on"])
     fields["needs_approval"], fields["approved"] = bool(fields["needs_approval"]), bool(fields["approved"])
-    return Brief.of(fields)
+    return made
 
 
 def live_queues(t: Transaction, projected: Projection) -> Queues:
@@ -257,12 +261,14 @@ def _holdings(t: Transaction, projected: Projection, queues: Queues) -> Iterator
         claim = rows.claim(tuple(row))
         state = projected.states.get(claim.item)
         if state is None or state.claim is not None:
-            yield Held(
-                **claim.as_dict(),
-                kind=kind,
-                health=fencing.health(claim, t.now, t.settings),
-                note=None if note is None else Remark(at=noted_at, note=note),
-                waiters=tuple(queues.get(claim.item, ())),
+            yield Held.of(
+                {
+                    **claim.__dict__,
+                    "kind": kind,
+                    "health": fencing.health(claim, t.now, t.settings),
+                    "note": None if note is None else Remark(at=noted_at, note=note),
+                    "waiters": tuple(queues.get(claim.item, ())),
+                }
             )
 
 
