@@ -34,6 +34,12 @@ def test_fields_come_from_annotations_and_defaults_from_attributes() -> None:
     assert repr(Point(x=1)) == "Point(x=1, y=7, tags={})"
 
 
+def test_a_value_of_a_row_takes_the_first_columns() -> None:
+    made = Point.of_row((1, 2, {"a": 3}, "a column of another value"))
+    assert made == Point(x=1, y=2, tags={"a": 3})
+    assert made.replace(y=4) == Point(x=1, y=4, tags={"a": 3})
+
+
 def test_a_value_is_frozen() -> None:
     point = Point(x=1)
     with pytest.raises(AttributeError, match="frozen"):
