@@ -18,12 +18,15 @@ ON CONFLICT (kind, agent, name) DO UPDATE SET count = excluded.count
 INSERT INTO dibs.figures (kind, agent, name, count, total) VALUES (:kind, :agent, :name, :count, :total)
 ON CONFLICT (kind, agent, name) DO UPDATE SET count = figures.count + excluded.count, total = figures.total + excluded.total
 
+-- With the latest event, because a reader of the figures counts from theirs up to it.
 -- name: figures
 SELECT kind, agent, name, count, total FROM dibs.figures
 WHERE kind IN ('upto', 'ended') OR :agent::text IS NULL OR agent = :agent
+UNION ALL SELECT 'latest', '', 'event', max(id), 0 FROM dibs.events
 
 -- name: figures_of_items
 SELECT kind, agent, name, count, total FROM dibs.figures WHERE kind IN ('upto', 'ended')
+UNION ALL SELECT 'latest', '', 'event', max(id), 0 FROM dibs.events
 
 -- name: next_events
 SELECT max(id), count(*) FROM (

@@ -58,13 +58,14 @@ def upto(t: Transaction, name: str) -> int:
 
 
 class Kept:
-    """The figures as they were counted, with the event and the run up to which they were. Those of runs and of first
-    claims are an agent's or everybody's; `of_items` reads only those of items."""
+    """The figures as they were counted, with the event and the run up to which they were, and the latest event. Those
+    of runs and of first claims are an agent's or everybody's; `of_items` reads only those of items."""
 
     def __init__(self, found: list[tuple[Any, ...]]) -> None:
         self._found = found
         reached = {name: count for _, name, count, _ in self.of("upto")}
         self.event, self.run = reached.get("event", 0), reached.get("run", 0)
+        self.latest = self.of("latest")[0][2] or self.event
 
     @classmethod
     def of_items(cls, t: Transaction) -> Kept:
@@ -82,10 +83,9 @@ class Kept:
 def ended_items(t: Transaction, kept: Kept) -> Counter[str]:
     """How many items have each status that is an end."""
     counted = Counter({name: count for _, name, count, _ in kept.of("ended")})
-    latest = int(t.scalar("latest_event") or kept.event)
-    if latest - kept.event > RECOUNT_EVENTS:
+    if kept.latest - kept.event > RECOUNT_EVENTS:
         return Counter(dict(t.all("ended_by_status")))  # nobody has swept for long
-    counted.update(_ended_changes(t, kept.event, latest))
+    counted.update(_ended_changes(t, kept.event, kept.latest))
     return counted
 
 
