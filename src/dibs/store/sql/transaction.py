@@ -66,11 +66,10 @@ class Transaction(ABC):
 
     @abstractmethod
     def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
-        """Rows one by one, read as they are consumed."""
+        """Rows one by one, read as they are consumed. `stream` is for those that are few enough for `all`."""
 
     @abstractmethod
-    def stream(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
-        """The rows of `all` one by one, so that those that were used need no memory."""
+    def stream(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]: ...
 
     @abstractmethod
     def run(self, statement: str, parameters: dict[str, Any]) -> None: ...
@@ -337,8 +336,7 @@ class Transaction(ABC):
     def _settle_dependents(self, item: str, found_by: str, settle: Callable[[int, State], Step | None]) -> None:
         for (dependent,) in self.all(found_by, needs=item):
             state = self.state(dependent)
-            step = settle(self.now, state)
-            if step is not None:
+            if (step := settle(self.now, state)) is not None:
                 self.apply_with_effects(state, step)
 
     def spend(self, claimant: Claimant, claims: int) -> None:
