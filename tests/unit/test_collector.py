@@ -10,16 +10,16 @@ from dibs.system import collector
 
 
 def test_the_collector_is_paused_for_the_block_only() -> None:
-    with collector.paused():
+    with collector.Paused():
         assert not gc.isenabled()
-        with collector.paused():
+        with collector.Paused():
             assert not gc.isenabled()
         assert not gc.isenabled(), "a block within another resumed it"
     assert gc.isenabled()
 
 
 def test_an_error_resumes_the_collector() -> None:
-    with pytest.raises(ValueError, match="on purpose"), collector.paused():
+    with pytest.raises(ValueError, match="on purpose"), collector.Paused():
         raise ValueError("on purpose")
     assert gc.isenabled()
 
@@ -27,7 +27,7 @@ def test_an_error_resumes_the_collector() -> None:
 def test_a_program_without_the_collector_keeps_it_off() -> None:
     gc.disable()
     try:
-        with collector.paused():
+        with collector.Paused():
             pass
         assert not gc.isenabled()
     finally:

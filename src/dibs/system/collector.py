@@ -6,20 +6,15 @@ Each new value counts as possible garbage, and a collection looks at all the val
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
-@contextmanager
-def paused() -> Iterator[None]:
-    """No collection begins in this block. Of blocks in several threads, the first that ends resumes them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
+class Paused:
+    """No collection begins in the block. Of blocks in several threads, the first that ends resumes them."""
+
+    def __enter__(self) -> None:
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_enabled:
             gc.enable()

@@ -68,8 +68,12 @@ SETTINGS = (
 )
 
 
-@collector.paused()
 def view(t: Transaction, find_dead: FindDead, until: int) -> View:
+    with collector.Paused():
+        return _view(t, find_dead, until)
+
+
+def _view(t: Transaction, find_dead: FindDead, until: int) -> View:
     projected = projection.of_board(t, find_dead)
     counts = stats.by_status(t, projected)
     live_claims, live_sessions, _ = stats.live_counts(t, projected)

@@ -151,7 +151,7 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
 def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
     projected = projection.of_board(t, find_dead)
     waiters = _live_waiters(t, projected)
-    with collector.paused():
+    with collector.Paused():
         lines = [line for row in t.stream("items_with_holders") if (line := _hard(t, row, projected, waiters))]
         lines.sort(key=_by_agent_and_age)
     softly = [rows.soft_claim(row) for row in t.all("live_soft_claims", now=t.now)]
