@@ -70,7 +70,7 @@ def test_a_file_that_is_gone_after_a_restart_of_the_machine_is_written_again(
     harness: Harness, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault = Worked(harness, root)
-    monkeypatch.setattr(redo_log, "boot_id", lambda: "another")
+    monkeypatch.setattr(redo_log, "this_boot", lambda: "another")
     for item in vault.states:
         vault.set_back({item: None})
         vault.assert_brought_back()
@@ -146,7 +146,7 @@ def test_what_people_remove_stays_removed(harness: Harness, root: Path) -> None:
 
 def test_what_people_rename_is_not_written_again(harness: Harness, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Worked(harness, root).await_tick()
-    monkeypatch.setattr(redo_log, "boot_id", lambda: "another")
+    monkeypatch.setattr(redo_log, "this_boot", lambda: "another")
     move(root, "Needs_Action/y.md", "Needs_Action/why.md")
     board = harness.board()
     assert board.get("y").item.status == "ready"

@@ -47,6 +47,17 @@ def test_what_dibs_wrote_since_the_backup_is_nobodys_text(board: Board, root: Pa
     assert_sound(board)
 
 
+def test_the_file_of_an_item_that_the_backup_lacks_is_archived(board: Board, root: Path) -> None:
+    put(root, K, "# K\n")
+    board.list()
+    path = backup(board, root)
+    put(root, "Needs_Action/later.md", "# Later\n")
+    board.list()
+    board.restore(path)
+    assert places(root) == ["Archive/later.md", K]
+    assert_sound(board)
+
+
 def test_a_file_without_a_text_is_left_alone(board: Board, root: Path) -> None:
     put(root, K, "# K\n")
     board.list()

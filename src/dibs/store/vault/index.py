@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 #: The statements about files; those about the board are in `store/sqlite/`.
 STATEMENTS = Statements(os.path.dirname(__file__))
-#: In the order of creation. The names of those that were added last: an index that has these has all tables.
-YOUNGEST = ("vault_told", "vault_place", "vault_redo")
-TABLES = tuple(STATEMENTS[f"create_{name}"] for name in ("files", "vacated", "foreign_claims", "place", "redo"))
+#: The tables and indexes of a vault, each called `vault_...`, in the order of creation.
+_CREATED = ("files", "vacated", "foreign_claims", "place", "redo", "gone", "left_at")
+TABLES = tuple(STATEMENTS[f"create_{name}"] for name in _CREATED)
 #: How long after a move an editor may still save to the old path. A later file there is a new one.
 LATE_SECONDS = 60.0
 #: In the meta of a session: it was started in another clone.
@@ -162,7 +162,6 @@ class VaultTransaction(SqliteTransaction):
             self.query("vacate", item=entry.item, path=entry.path, now=self.now)
             self.forget_vacated(entry.path)
             self.query("forget_vacated_before", before=self.now - int(LATE_SECONDS * 1000))
-            self.query("forget_file_of_item", item=entry.item)
         inode, size, mtime_ns, ctime_ns = entry.stamp
         self.query(
             "put_file",
@@ -245,8 +244,7 @@ class IndexFile:
 
     def connect(self, open_database: Callable[[], apsw.Connection]) -> apsw.Connection:
         connection = open_database()
-        youngest = connection.execute("SELECT 1 FROM sqlite_schema WHERE name IN (?, ?, ?)", YOUNGEST).fetchall()
-        if len(youngest) < len(YOUNGEST):
+        if connection.execute(STATEMENTS["created"]).fetchall() != [(len(TABLES),)]:
             create_tables(connection)
         if not self._was_made_here(connection):
             connection.close()

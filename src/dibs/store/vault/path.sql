@@ -28,6 +28,16 @@ CREATE TABLE IF NOT EXISTS vault_told (
     mark     TEXT NOT NULL    -- identifies the last claim that another program wrote into the file, once it was read
 ) STRICT, WITHOUT ROWID
 
+-- Every write asks for missing files and for paths that were left long ago: neither may read the whole table.
+-- name: create_gone
+CREATE INDEX IF NOT EXISTS vault_files_gone ON vault_files (gone_at) WHERE gone_at IS NOT NULL
+
+-- name: create_left_at
+CREATE INDEX IF NOT EXISTS vault_left_at ON vault_left (left_at)
+
+-- name: created
+SELECT count(*) FROM sqlite_schema WHERE name GLOB 'vault_*'
+
 -- The changes of files whose folders were not synced: see `redo_log`.
 -- name: create_redo
 CREATE TABLE IF NOT EXISTS vault_redo (
@@ -81,15 +91,13 @@ SELECT 1 FROM vault_files WHERE path = :path
 -- name: forget_file
 DELETE FROM vault_files WHERE path = :path
 
--- name: forget_file_of_item
-DELETE FROM vault_files WHERE item = :item
-
 -- name: put_file
+-- It replaces the row of the same path, and that of the same item.
 INSERT OR REPLACE INTO vault_files (path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at, mark)
 VALUES (:path, :item, :inode, :size, :mtime_ns, :ctime_ns, :problem, :remark, :gone_at, :mark)
 
--- name: files_without_item
-SELECT path FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
+-- name: pruned_items
+SELECT item FROM vault_files WHERE item IS NOT NULL AND NOT EXISTS (SELECT 1 FROM items WHERE items.id = item)
 
 -- name: files_that_are_no_tasks
 SELECT path FROM vault_files WHERE item IS NULL

@@ -118,10 +118,12 @@ class _Rendering:
         #: The paths that the plan so far leaves empty, and those that it fills.
         self._vacated: set[str] = set()
         self._taken: set[str] = set()
+        self._pruned: list[str] = []
 
     def add(self, id: str, steps: list[Step], *, forced: bool, asked: bool) -> None:
         row = self.t.one("item_by_id", id=id)
         if row is None:
+            self._pruned.append(id)
             return
         item, claim = rows.item(row), self.t.claim_of(id)
         entry = self.t.entry_of(id)
@@ -153,7 +155,7 @@ class _Rendering:
 
     def archive_pruned(self) -> None:
         """Move the files of items that were pruned."""
-        for (path,) in self.t.query("files_without_item"):
+        for path in [entry.path for entry in map(self.t.entry_of, self._pruned) if entry is not None]:
             to = f"{ARCHIVE}/{name_of(path)}"
             if not self._is_free(to):
                 to = f"{ARCHIVE}/{name_of(path).removesuffix(SUFFIX)}.{self.t.now}{SUFFIX}"

@@ -81,7 +81,7 @@ class RedoLog:
             text=change.new,
             inode=stamp[0],
             changed_ns=stamp[3],
-            boot=boot_id() or "",
+            boot=this_boot(),
             earlier=json_text.dumps(earlier),
         )
         return len(earlier) <= WRITES_MAX
@@ -129,7 +129,7 @@ class RedoLog:
         if place is None:
             # Removed or renamed by somebody, unless the machine went down before the file itself was on the disk.
             is_renamed = entry.path in seen or redo.inode in inodes
-            return redo.boot != (boot_id() or "") and not is_renamed and not self.disk.exists(redo.path)
+            return redo.boot != this_boot() and not is_renamed and not self.disk.exists(redo.path)
         stamp = seen[place]
         if stamp[3] > redo.changed_ns:
             return False
@@ -154,6 +154,16 @@ class RedoLog:
             if not redo.knows(text):
                 self.disk.keep(CONFLICTS, name_of(redo.path), text)
             self.disk.exchange(redo.path, redo.text, text)
+
+
+_boot: list[str] = []
+
+
+def this_boot() -> str:
+    """The boot of the machine; empty if the system does not say. It does not change while a process lives."""
+    if not _boot:
+        _boot.append(boot_id() or "")
+    return _boot[0]
 
 
 def folders_of(plan: Iterable[Change]) -> set[str]:

@@ -236,7 +236,16 @@ class VaultStore(SqliteVerbs, Store):
     # Whole boards
 
     def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
-        return self._index.prune(older_than_seconds=older_than_seconds, limit=limit, dry_run=dry_run)
+        if limit is None or dry_run:
+            return self._index.prune(older_than_seconds=older_than_seconds, limit=limit, dry_run=dry_run)
+        from dibs.store.sql import archive
+
+        def prune(t: Transaction) -> Prune:
+            pruned = archive.prune(t, older_than_seconds, limit)
+            vault_transaction(t).stale.update(row[0] for row in vault_transaction(t).query("pruned_items"))
+            return pruned
+
+        return self.write(prune)
 
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         self.look()

@@ -318,7 +318,7 @@ class WriteCycle:
     def write_all_files(self, connection: apsw.Connection) -> None:
         """Write every item into its file, and commit the open transaction. Here the files follow the index."""
         t = self.transaction(connection)
-        self._steps, self._stale = [], {item for (item,) in t.query("item_ids")}
+        self._steps, self._stale = [], {item for (item,) in (*t.query("item_ids"), *t.query("pruned_items"))}
         t.close()
         self.policy.expire()
         self.write_files(connection, whole=True)
