@@ -27,7 +27,7 @@ class Copying(Disk):
 class Overwriting(Disk):
     """A text is written over whatever is there."""
 
-    def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
+    def exchange(self, path: str, data: bytes, was: bytes, read: Stamp | None = None) -> Stamp:
         self._require_content(*self._open(path), was)
         draft = os.path.join(self.root, ".dibs", f"{os.urandom(8).hex()}.new")
         with open(draft, "wb") as file:

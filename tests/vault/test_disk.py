@@ -240,6 +240,16 @@ class TestLateSaves:
         os.utime(at(disk, f"{late_saves.FOLDER}/{name}"), ns=(found.st_mtime_ns, found.st_mtime_ns))
         assert disk.late_saves() == [(X, b"one", b"her")]
 
+    def test_a_save_that_keeps_the_stamp_stays(self, disk: Disk) -> None:
+        at(disk, X).parent.mkdir()
+        at(disk, X).write_bytes(b"one")
+        was, read = disk.read(X)
+        at(disk, X).write_bytes(b"her")
+        os.utime(at(disk, X), ns=(read[2], read[2]))
+        with pytest.raises(Raced):
+            disk.exchange(X, b"two", was, read)
+        assert at(disk, X).read_bytes() == b"her"
+
     def test_our_own_text_is_older_than_any_save_over_it(self, disk: Disk) -> None:
         """So size and mtime tell them apart, although clocks of file systems tick."""
         disk.create(X, b"one")

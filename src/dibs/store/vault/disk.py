@@ -163,25 +163,26 @@ class Disk:
             self._root.touched.add(folder.path)
             return stamp
 
-    def exchange(self, path: str, data: bytes, was: bytes) -> Stamp:
-        """Replace the content `was` with `data`; Raced if the content is another one by now, which stays."""
+    def exchange(self, path: str, data: bytes, was: bytes, read: Stamp | None = None) -> Stamp:
+        """Replace the content `was` with `data`; Raced if the content is another one by now, which stays. A file that
+        has the stamp `read`, with which `was` was read, is not read again before the exchange."""
         _require_size(path, data)
         try:
             folder, name = self._open(path)
         except FileNotFoundError:
             raise Raced(f"{path} is gone") from None
-        with folder, self._displaced.folder() as displaced:
-            found = self._require_content(folder, name, was)
-            draft = self._displaced.prepare(displaced, Record(path=path, was=was, new=data), found)
+        with folder, self._displaced.folder() as displaced, self._root.folder(TEMPORARY, make=True) as temporary:
+            found = self._require_content(folder, name, was, read)
+            draft = self._displaced.prepare(displaced, temporary, Record(path=path, was=was, new=data), found)
             stamp = stamp_of(displaced.stat(draft))
             try:
-                self._swap(displaced, draft, folder, name)
+                self._swap(displaced, temporary, draft, folder, name)
             except (FileNotFoundError, Moved):
                 self._displaced.forget(displaced, draft)
                 raise Raced(f"{path} was moved") from None
             self._root.touched.add(folder.path)
             if _content(displaced, draft) != was:
-                self._put_back(displaced, draft, folder, name, Record(path=path, was=was, new=data))
+                self._put_back(displaced, temporary, draft, folder, name, Record(path=path, was=was, new=data))
                 raise Raced(f"{path} was saved meanwhile")
             return stamp
 
@@ -206,9 +207,9 @@ class Disk:
     def discard(self, path: str, was: bytes) -> None:
         """Remove a file that still has the content `was`."""
         folder, name = self._open(path)
-        with folder, self._displaced.folder() as displaced:
+        with folder, self._displaced.folder() as displaced, self._root.folder(TEMPORARY, make=True) as temporary:
             found = self._require_content(folder, name, was)
-            place = self._displaced.prepare(displaced, Record(path=path, was=was, new=was), found)
+            place = self._displaced.prepare(displaced, temporary, Record(path=path, was=was, new=was), found)
             displaced.unlink(place)
             self._renaming.move((folder.descriptor, name), (displaced.descriptor, place))
             self._root.touched.add(folder.path)
@@ -285,8 +286,10 @@ class Disk:
             raise Unfit(f"{printable(path)} {why or 'is not a path of a vault'}")
         return self._root.folder("/".join(parts[:-1]), make=make), parts[-1]
 
-    def _require_content(self, folder: Folder, name: str, was: bytes) -> os.stat_result:
+    def _require_content(self, folder: Folder, name: str, was: bytes, read: Stamp | None = None) -> os.stat_result:
         try:
+            if read is not None and stamp_of(found := folder.stat(name)).content == read.content:
+                return found
             data, found = folder.read(name)
         except FileNotFoundError:
             raise Raced(f"{folder.path}/{name} is gone") from None
@@ -296,19 +299,20 @@ class Disk:
             raise Raced(f"{folder.path}/{name} was saved meanwhile")
         return found
 
-    def _swap(self, displaced: Folder, draft: str, folder: Folder, name: str) -> None:
-        with self._root.folder(TEMPORARY, make=True) as temporary:
-            spare = (temporary.descriptor, f"{draft}.link")
-            self._renaming.swap((displaced.descriptor, draft), (folder.descriptor, name), spare)
+    def _swap(self, displaced: Folder, spare: Folder, draft: str, folder: Folder, name: str) -> None:
+        free = (spare.descriptor, f"{draft}.link")
+        self._renaming.swap((displaced.descriptor, draft), (folder.descriptor, name), free)
 
-    def _put_back(self, displaced: Folder, draft: str, folder: Folder, name: str, record: Record) -> None:
+    def _put_back(
+        self, displaced: Folder, spare: Folder, draft: str, folder: Folder, name: str, record: Record
+    ) -> None:
         """Swap the displaced save back to its place. If the content that comes out is not the one that was put there,
         a later save had replaced it, and is swapped back in turn."""
         expected: bytes | None = record.new
         displaced_data = found = _content(displaced, draft)
         for _ in range(SWAPS_MAX):
             try:
-                self._swap(displaced, draft, folder, name)
+                self._swap(displaced, spare, draft, folder, name)
             except (FileNotFoundError, Moved):
                 return  # the path is empty now: the displaced content becomes a late save
             found = _content(displaced, draft)

@@ -13,7 +13,7 @@ import os
 import time
 
 from dibs.store.vault.layout import CONFLICTS, HIDDEN, name_of
-from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TEMPORARY, TICK_NS, Folder, Raced, SafeRoot, Unfit
+from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TICK_NS, Folder, Raced, SafeRoot, Unfit
 from dibs.store.vault.taskfile import task_text
 from dibs.system.durable import lease
 from dibs.value import Value
@@ -94,15 +94,14 @@ class DisplacedFiles:
     def folder(self) -> Folder:
         return self._root.folder(FOLDER, make=True)
 
-    def prepare(self, folder: Folder, record: Record, found: os.stat_result) -> str:
+    def prepare(self, folder: Folder, temporary: Folder, record: Record, found: os.stat_result) -> str:
         """Prepare to displace the file `found`: return the name at which `record.new` lies, to be exchanged with it."""
         id = _id(found)
         _write_record(folder, id, record)
-        with self._root.folder(TEMPORARY, make=True) as temporary:
-            # Written elsewhere: an incomplete file here would pass for a late save.
-            temporary.write(f"{id}.new", record.new, 0o600, like=found)
-            at, to = temporary.descriptor, folder.descriptor
-            os.rename(f"{id}.new", f"{id}.text", src_dir_fd=at, dst_dir_fd=to)
+        # Written elsewhere: an incomplete file here would pass for a late save.
+        temporary.write(f"{id}.new", record.new, 0o600, like=found)
+        at, to = temporary.descriptor, folder.descriptor
+        os.rename(f"{id}.new", f"{id}.text", src_dir_fd=at, dst_dir_fd=to)
         return f"{id}.text"
 
     def forget(self, folder: Folder, name: str) -> None:

@@ -238,24 +238,25 @@ class UndoLog:
     def __len__(self) -> int:
         return len(self._undo)
 
-    def change(self, path: str, to: str, was: bytes, new: bytes) -> Stamp | None:
-        """Bring one file to its path and content; return the stamp of the new content, or None if it did not change."""
+    def change(self, path: str, to: str, was: bytes, new: bytes, read: Stamp | None = None) -> Stamp | None:
+        """Bring one file to its path and content; return the stamp of the new content, or None if it did not change.
+        `read` is as for `Disk.exchange`."""
         if to.startswith(HELD):
-            stamp = self.exchange(path, new, was)
+            stamp = self.exchange(path, new, was, read)
             self.move(path, to)
             return stamp
         self.move(path, to)
-        return self.exchange(to, new, was)
+        return self.exchange(to, new, was, read)
 
     def create(self, path: str, data: bytes) -> Stamp:
         stamp = self.disk.create(path, data)
         self._undo.append(lambda: self.disk.discard(path, data))
         return stamp
 
-    def exchange(self, path: str, new: bytes, was: bytes) -> Stamp | None:
+    def exchange(self, path: str, new: bytes, was: bytes, read: Stamp | None) -> Stamp | None:
         if new == was:
             return None
-        stamp = self.disk.exchange(path, new, was)
+        stamp = self.disk.exchange(path, new, was, read)
         self._undo.append(lambda: self.disk.exchange(self._stranded.get(path, path), was, new))
         return stamp
 
@@ -345,7 +346,7 @@ class Application:
             if path is None:
                 stamp = self.log.create(to, change.new)
             else:
-                stamp = self.log.change(path, to, change.was, change.new) or entry.stamp
+                stamp = self.log.change(path, to, change.was, change.new, entry.stamp) or entry.stamp
         except FileExistsError as error:
             raise _collision(self.t, self.disk, path, to) from error
         except Raced:

@@ -82,7 +82,7 @@ class Folder:
             try:
                 before = os.fstat(descriptor)
                 _require_fit(before, bytes_max)
-                data = _read_all(descriptor, bytes_max)
+                data = _read_all(descriptor, before.st_size, bytes_max)
                 after = os.fstat(descriptor)
             finally:
                 os.close(descriptor)
@@ -142,16 +142,19 @@ class SafeRoot:
 
     def folder(self, path: str, *, make: bool = False) -> Folder:
         """Open a folder by its path from the root; FileNotFoundError, or Unfit if it is a link or not a folder."""
-        descriptor = os.dup(self.descriptor)
-        passed = ""
-        for name in path.split("/") if path else ():
+        if not path:
+            return Folder(os.dup(self.descriptor), path)
+        outer, passed = None, ""
+        for name in path.split("/"):
             try:
-                inner = self._enter(descriptor, passed, name, make)
+                inner = self._enter(self.descriptor if outer is None else outer, passed, name, make)
             finally:
-                os.close(descriptor)
-            descriptor = inner
+                if outer is not None:
+                    os.close(outer)
+            outer = inner
             passed = f"{passed}/{name}" if passed else name
-        return Folder(descriptor, path)
+        assert outer is not None
+        return Folder(outer, path)
 
     def sync(self) -> None:
         """Make all changes of the folders in `touched` durable."""
@@ -247,12 +250,12 @@ def _require_fit(found: os.stat_result, bytes_max: int) -> None:
         raise Unfit(why)
 
 
-def _read_all(descriptor: int, bytes_max: int) -> bytes:
-    """All of the file, even while it grows, up to the size limit."""
-    data = b""
+def _read_all(descriptor: int, size: int, bytes_max: int) -> bytes:
+    """All of a file of this size, even while it grows, up to the size limit. The caller compares the stats before and
+    after: a read that gives `size` bytes where one more was asked for needs no other to find the end."""
+    data = os.read(descriptor, size + 1)
     while len(data) <= bytes_max:
-        more = os.read(descriptor, bytes_max + 1 - len(data))
-        if not more:
+        if len(data) == size or not (more := os.read(descriptor, bytes_max + 1 - len(data))):
             return data
         data += more
     raise Unfit(f"has over {bytes_max} bytes")
