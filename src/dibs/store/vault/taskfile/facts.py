@@ -65,6 +65,14 @@ def read(chunk: Chunk | None, item: str, findings: list[str]) -> Facts | None:
         return None
 
 
+def floor(chunk: Chunk | None, item: str) -> int:
+    """The floor in the facts. Nearly no file has one, so the other facts are rarely read for it."""
+    if chunk is None or not isinstance(chunk.value, dict) or "floor" not in chunk.value:
+        return 0
+    found = read(chunk, item, [])
+    return 0 if found is None else found.floor
+
+
 def payload(item: Item, claim: Claim | None, approval: dict[str, Any] | None, floor: int) -> dict[str, Any]:
     """The facts of an item as JSON, without zeros and other defaults."""
     found: dict[str, Any] = {"id": item.id, "token": item.token}

@@ -84,8 +84,8 @@ def write(
     if text is None:
         document.set_human(new_human(item.title, item.body).render())
     _write_content(document, name, item, _changed_fields(steps, new=whole or text is None))
-    before = facts.read(document.front.get(FACTS), item.id, [])
-    payload = facts.payload(item, claim, approval, max(floor, 0 if before is None else before.floor))
+    before = facts.floor(document.front.get(FACTS), item.id)
+    payload = facts.payload(item, claim, approval, max(floor, before))
     document.front.set(FACTS, front_matter.json(payload), payload)
     if any(map(run_writing.concerns_run, steps)):
         document.runs = run_writing.write(document.runs, steps, next_state, document.human)
