@@ -85,6 +85,12 @@ SELECT EXISTS (SELECT 1 FROM vault_files WHERE gone_at IS NOT NULL)
 -- name: file_of_item
 SELECT path, item, inode, size, mtime_ns, ctime_ns, problem, remark, gone_at FROM vault_files WHERE item = :item
 
+-- name: noted_files
+SELECT path, problem, remark FROM vault_files WHERE problem IS NOT NULL OR remark IS NOT NULL
+
+-- name: readable_item_at
+SELECT 1 FROM vault_files WHERE path = :path AND item IS NOT NULL AND problem IS NULL
+
 -- name: file_at
 SELECT 1 FROM vault_files WHERE path = :path
 

@@ -326,8 +326,11 @@ class VaultStore(SqliteVerbs, Store):
             found += findings.of_repository(self.remote)
         lost = self.engine.read_in_turn(lambda t: vault_transaction(t).query("lost_claims", now=t.now))
         found += findings.of_lost_claims(lost)
-        entries = self.engine.read_in_turn(lambda t: vault_transaction(t).entries())
-        return (*found, *findings.of_files(self.cycle.disk, entries.values()))
+        noted = self.engine.read_in_turn(lambda t: vault_transaction(t).query("noted_files"))
+        return (*found, *findings.of_files(self.cycle.disk, noted, self._is_readable_item))
+
+    def _is_readable_item(self, path: str) -> bool:
+        return bool(self.engine.read_in_turn(lambda t: vault_transaction(t).query("readable_item_at", path=path)))
 
 
 def _is_by_move(line: Holding) -> bool:
