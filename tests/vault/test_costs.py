@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import apsw
+import pytest
 
 from dibs.board import Board
+from dibs.store.vault import write_cycle
+from dibs.store.vault.disk import Disk
 from dibs.store.vault.store import VaultStore
 from tests.vault.conftest import put
 
@@ -29,6 +34,26 @@ def test_no_statement_of_a_claim_and_its_end_reads_all_files(board: Board, root:
     scans = {sql: line for sql, lines in plans.items() for line in lines if "SCAN vault_" in line}
     assert len(plans) > 5
     assert {line for line in scans.values() if "vault_redo" not in line} == set()
+
+
+def test_a_long_look_for_late_saves_is_not_repeated_at_once(
+    board: Board, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.start_session("coder")
+    looks = []
+
+    def look(disk: Disk) -> None:
+        looks.append(disk)
+        end = time.thread_time() + 0.2
+        while time.thread_time() < end:
+            pass
+
+    monkeypatch.setattr(write_cycle, "merge_late_saves", look)
+    mark = root / ".dibs" / write_cycle.LATE_SAVES_MARK
+    for seconds, count in ((2, 1), (3, 1), (12, 2)):
+        os.utime(mark, (time.time() - seconds, time.time() - seconds))
+        board.start_session("coder")
+        assert len(looks) == count
 
 
 def work(board: Board, session: str) -> None:

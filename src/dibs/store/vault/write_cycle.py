@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from dibs.store.vault.plan import Change
     from dibs.store.vault.safe_fs import Stamp
 
-#: The least time between two looks for late saves, and the file in `.dibs` whose time is that of the last one.
-LATE_SAVES_SECONDS = 1.0
+#: The least time between two looks for late saves: a second or, if a look takes much CPU, so many times that, up to a
+#: maximum. And the file in `.dibs` whose time is that of the last one.
+LATE_SAVES_SECONDS, LATE_SAVES_TIMES, LATE_SAVES_SECONDS_MAX = 1.0, 20.0, 10.0
 LATE_SAVES_MARK = "late-saves-looked-for"
 #: The WAL of a process that runs more than a command: more pages than a SQLite board has, for fewer syncs. Nobody has
 #: to read the WAL while the process is there, and it truncates the WAL when it closes the index.
@@ -66,6 +67,7 @@ class WriteCycle:
         self._unwritable: set[str] = set()
         #: Whether the files may lack logged changes, because the power was cut.
         self._may_lack_changes = True
+        self._late_saves_seconds = LATE_SAVES_SECONDS
         #: See `UndoLog.visited`.
         self._visited: dict[str, str] = {}
         self.engine = Engine(
@@ -295,11 +297,11 @@ class WriteCycle:
         self._visited.clear()
 
     def _merge_late_saves(self) -> None:
-        """Merge late saves, at most once a second among all processes: there may be thousands of files to stat."""
+        """Merge late saves, seldom among all processes: a fleet leaves tens of thousands of files to stat."""
         mark = os.path.join(self.root, HIDDEN, LATE_SAVES_MARK)
         now = time.time()
         try:
-            recently = 0 <= now - os.stat(mark).st_mtime < LATE_SAVES_SECONDS
+            recently = 0 <= now - os.stat(mark).st_mtime < self._late_saves_seconds
         except FileNotFoundError:
             recently = False
         if not recently:
@@ -307,7 +309,10 @@ class WriteCycle:
             descriptor = os.open(mark, flags, 0o600)
             os.utime(descriptor)
             os.close(descriptor)
+            start = time.thread_time()
             merge_late_saves(self.disk)
+            seconds = LATE_SAVES_TIMES * (time.thread_time() - start)
+            self._late_saves_seconds = min(max(LATE_SAVES_SECONDS, seconds), LATE_SAVES_SECONDS_MAX)
 
     # Plan and apply
 
