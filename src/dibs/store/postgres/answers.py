@@ -47,16 +47,23 @@ if TYPE_CHECKING:
 
 #: Besides the lists, these fields differ from the model in their JSON: floats without a fraction.
 _FLOATS = frozenset({"timeout_seconds", "ttl_seconds", "claims_per_minute"})
+_CONVERTED: dict[type[Value], tuple[frozenset[str], frozenset[str]]] = {
+    kind: (_FLOATS & kind._names, LISTS & kind._names) for kind in (Item, Claim, Run, Agent)
+}
 
 
 def _value(kind: type[V], row: Answer) -> V:
     # An answer that was kept by an older version lacks the newest fields.
     known = kind._defaults | row
-    fields = {name: known[name] for name in kind._fields}
-    for name in _FLOATS & kind._names:
+    return _typed(kind, {name: known[name] for name in kind._fields})
+
+
+def _typed(kind: type[V], fields: Answer) -> V:
+    floats, lists = _CONVERTED[kind]
+    for name in floats:
         if fields[name] is not None:
             fields[name] = float(fields[name])
-    for name in LISTS & kind._names:
+    for name in lists:
         fields[name] = tuple(fields[name])
     return kind.of(fields)
 
@@ -104,10 +111,27 @@ def _approval(given: Answer | None) -> Approval | None:
 
 def grants(answer: Answer) -> tuple[Grant, ...]:
     """The grants of `next`. Its claims share session, agent and TTL, which the answer has once."""
-    return tuple(_grant(one, _claimed(one["item"], answer)) for one in answer["grants"])
+    if "rows" in answer:
+        return tuple(_granted(row, answer) for row in answer["rows"])
+    return tuple(_grant(one, _claimed(one["item"], one["item"], answer)) for one in answer["grants"])
 
 
-def _claimed(row: Answer, answer: Answer) -> Claim:
+def _granted(row: list[Any], answer: Answer) -> Grant:
+    expires_at, deadline_at, before, given, *values = row
+    fields = dict(zip(Item._fields, values, strict=False))  # a newer schema may add columns
+    taken = _claimed(fields, {"expires_at": expires_at, "deadline_at": deadline_at}, answer)
+    return Grant.of(
+        {
+            "item": _typed(Item, fields),
+            "claim": taken,
+            "previous": _previous(before),
+            "approval": _approval(given),
+            "renewed": False,
+        }
+    )
+
+
+def _claimed(row: Answer, ends: Answer, answer: Answer) -> Claim:
     return Claim.of(
         {
             "item": row["id"],
@@ -116,8 +140,8 @@ def _claimed(row: Answer, answer: Answer) -> Claim:
             "agent": answer["agent"],
             "claimed_at": row["updated_at"],
             "renewed_at": row["updated_at"],
-            "expires_at": row["expires_at"],
-            "deadline_at": row["deadline_at"],
+            "expires_at": ends["expires_at"],
+            "deadline_at": ends["deadline_at"],
             "ttl_seconds": float(answer["ttl_seconds"]),
             "heartbeat_count": 0,
         }

@@ -17,7 +17,7 @@ _FLOAT, _SETTINGS = "double precision", "dibs.settings"
 CLAIM = call_of("claim", "text", "text", "text", _FLOAT, "boolean", "bigint", _SETTINGS, "text[]", "boolean")
 NEXT = call_of(
     *("next", "text", "text", "text[]", "text[]", "bigint", _FLOAT, "integer[]", "bigint[]", "boolean", _SETTINGS),
-    *("text[]", "text[]", "bigint[]", "text[]"),
+    *("text[]", "text[]", "bigint[]", "text[]", "boolean"),
 )
 HEARTBEAT = call_of("heartbeat", "text", "text[]", "bigint[]", _SETTINGS, "bigint", _FLOAT, "text")
 RENEW = call_of("renew", "text", "text", "bigint", _FLOAT, _SETTINGS, _FLOAT)

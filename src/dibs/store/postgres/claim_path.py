@@ -113,6 +113,7 @@ class ClaimPath:
         answer = self.call(
             *(NEXT, session, agent, list(types), list(projects), n, ttl_seconds, lanes, lows, thorough),
             *(self._settings_row, _request(request), list(finished), list(finished.values()), list(labels)),
+            request is None,
             repeatable=request is not None,
         )
         if (kept := answers.kept_many(answer, Grant)) is not None:
@@ -120,7 +121,7 @@ class ClaimPath:
         if answer.get("moved"):
             self._hints.forget()
         # Before a refusal is raised: items in `done` have ended even if a limit refuses another item.
-        if answer.get("ended") or answer.get("grants"):
+        if answer.get("ended") or answer.get("rows") or answer.get("grants"):
             self.notify(urgent=bool(answer.get("moved")))
         asked = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds}
         self._raise_refusal(answer, request, **asked, token=answer.get("token"), item_id=answer.get("item"))

@@ -14,7 +14,7 @@ import psycopg
 from dibs.errors import StoreUnusable
 from dibs.store.postgres.connections import connect, explain, refuse_other_encodings
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 _HERE = os.path.dirname(__file__)
 _LOCK = 25697
 
