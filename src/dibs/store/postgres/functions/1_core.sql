@@ -317,13 +317,16 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Lock these items and return those that the session may end as done, those that it holds and has to submit, and the time. The
--- session is locked, so no other transaction changes its claims of locked items: the claims need no locks.
+-- Lock these items and return those that the session may end as done, those of them whose result is reviewed, those that it holds
+-- and has to submit, and the time. The session is locked, so no other transaction changes its claims of locked items: the claims
+-- need no locks.
 CREATE OR REPLACE FUNCTION dibs.finishable(
-    p_items text[], p_tokens bigint[], p_session text, a dibs.agents, OUT finished text[], OUT must_submit text[], OUT at bigint
+    p_items text[], p_tokens bigint[], p_session text, a dibs.agents,
+    OUT finished text[], OUT must_submit text[], OUT reviewed text[], OUT at bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM dibs.items WHERE id = ANY (p_items) ORDER BY id FOR NO KEY UPDATE;
+    SELECT coalesce(array_agg(i.id) FILTER (WHERE i.review), '{}') INTO reviewed
+    FROM (SELECT id, review FROM dibs.items WHERE id = ANY (p_items) ORDER BY id FOR NO KEY UPDATE) i;
     at := dibs.clock();
     SELECT coalesce(array_agg(c.item) FILTER (WHERE c.finish), '{}'), coalesce(array_agg(c.item) FILTER (WHERE NOT c.finish), '{}')
     INTO finished, must_submit
@@ -334,6 +337,9 @@ BEGIN
         FROM dibs.claims x
         WHERE x.item = ANY (p_items) AND x.session || '' = p_session AND x.expires_at > at
           AND coalesce(x.token = p_tokens[array_position(p_items, x.item)], true) OFFSET 0) c;
+    IF reviewed <> '{}' THEN
+        reviewed := ARRAY(SELECT x FROM unnest(reviewed) x WHERE x = ANY (finished));
+    END IF;
 END $$;
 
 -- Submit the results of those of these items whose result is reviewed.
@@ -360,10 +366,10 @@ BEGIN
     UPDATE dibs.sessions SET seen_at = p_now WHERE id = p_session AND NOT seen_at BETWEEN p_now - 4999 AND p_now;
 END $$;
 
--- End the finishable items as done, in one statement for all of them, and unblock their dependents; or submit their results.
--- `told` is the answer of `done` for each item, if `p_told`.
+-- End the finishable items as done, in one statement for all of them, and unblock their dependents; or submit the results of
+-- those in `reviewed`. `told` is the answer of `done` for each item, if `p_told`.
 CREATE OR REPLACE FUNCTION dibs.end_as_done(
-    p_items text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
+    p_items text[], reviewed text[], p_session text, p_agent text, p_reason text, p_links text, p_cost text, p_told boolean, p_now bigint,
     s dibs.settings, p_call_id text DEFAULT NULL, OUT moved bigint, OUT told json[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -371,10 +377,8 @@ DECLARE
                     || coalesce(', "cost": ' || p_cost, '') || '}';
     ends bigint;
     one record;
-    reviewed text[];
     submitted json[] := '{}';
 BEGIN
-    SELECT coalesce(array_agg(i.id), '{}') INTO reviewed FROM dibs.items i WHERE i.id = ANY (p_items) AND i.review;
     IF reviewed <> '{}' THEN
         submitted := dibs.submit_results(reviewed, p_session, p_reason, p_links, p_cost, p_now, p_call_id);
         p_items := ARRAY(SELECT x FROM unnest(p_items) x WHERE x <> ALL (reviewed));
@@ -389,10 +393,10 @@ BEGIN
                          ELSE dibs.merged_object(r.links, p_links::json) END,
             cost = CASE WHEN p_cost IS NULL THEN r.cost WHEN r.cost::text = '{}' THEN p_cost::json
                         ELSE dibs.merged_object(r.cost, p_cost::json) END
-        WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.*
+        WHERE r.item = ANY (p_items) AND r.outcome IS NULL RETURNING r.item, r.token
     ), items AS (
         UPDATE dibs.items i SET status = 'done', updated_at = p_now, revision = i.revision + 1
-        WHERE i.id = ANY (p_items) RETURNING i.*
+        WHERE i.id = ANY (p_items) RETURNING i.id, i.revision, i.token
     ), events AS (
         INSERT INTO dibs.events (item, number, kind, at, status, token, actor, session, agent, data)
         SELECT i.id, i.revision, 'done', p_now, 'done', i.token, p_agent, p_session, p_agent, event_data
@@ -403,17 +407,18 @@ BEGIN
     ), seen AS (
         UPDATE dibs.sessions SET seen_at = p_now WHERE id = p_session AND NOT seen_at BETWEEN p_now - 4999 AND p_now
     )
-    SELECT count(*),
-           coalesce(array_agg(json_build_object(
-               'item', i.id, 'token', i.token,
-               'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id) FILTER (WHERE p_told),
-               '{}')
-    INTO ends, told FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token;
+    SELECT count(*) INTO ends FROM items i JOIN runs r ON r.item = i.id AND r.token = i.token;
     IF ends <> cardinality(p_items) THEN
         RAISE EXCEPTION 'a run of % is not open', p_items USING ERRCODE = 'data_corrupted';
     END IF;
-    IF p_told AND reviewed <> '{}' THEN
-        told := ARRAY(SELECT x FROM unnest(told || submitted) x ORDER BY x ->> 'item' COLLATE "C");
+    IF p_told THEN
+        SELECT coalesce(array_agg(json_build_object(
+            'item', i.id, 'token', i.token,
+            'answer', json_build_object('item', row_to_json(i), 'run', row_to_json(r))) ORDER BY i.id), '{}') INTO told
+        FROM dibs.items i JOIN dibs.runs r ON r.item = i.id AND r.token = i.token WHERE i.id = ANY (p_items);
+        IF reviewed <> '{}' THEN
+            told := ARRAY(SELECT x FROM unnest(told || submitted) x ORDER BY x ->> 'item' COLLATE "C");
+        END IF;
     END IF;
     moved := 0;
     FOR one IN SELECT DISTINCT d.needs FROM dibs.dependencies d WHERE d.needs = ANY (p_items) ORDER BY d.needs LOOP

@@ -351,7 +351,7 @@ BEGIN
     END IF;
     PERFORM dibs.feed_enter();
     IF ended > 0 THEN
-        e := dibs.end_as_done(f.finished, p_session, me.agent, NULL, NULL, NULL, false, f.at, s);
+        e := dibs.end_as_done(f.finished, f.reviewed, p_session, me.agent, NULL, NULL, NULL, false, f.at, s);
         moved := e.moved;
         IF moved > 0 THEN
             p_lanes := '{}';

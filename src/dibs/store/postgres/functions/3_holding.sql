@@ -200,7 +200,7 @@ BEGIN
     f := dibs.finishable(p_items, p_tokens, p_session, a);
     IF f.finished <> '{}' THEN
         PERFORM dibs.feed_enter();
-        e := dibs.end_as_done(f.finished, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s, mine);
+        e := dibs.end_as_done(f.finished, f.reviewed, p_session, a.name, p_reason, p_links, p_cost, true, f.at, s, mine);
         ended := e.told;
         moved := e.moved;
     END IF;

@@ -3,3 +3,7 @@
 DROP FUNCTION IF EXISTS dibs.next(
     text, text, text[], text[], bigint, double precision, integer[], bigint[], boolean, dibs.settings, text[], text[], bigint[],
     text[]);
+
+-- Only other functions call these. They are created again, so that which items are reviewed is read with their lock.
+DROP FUNCTION IF EXISTS dibs.finishable(text[], bigint[], text, dibs.agents);
+DROP FUNCTION IF EXISTS dibs.end_as_done(text[], text, text, text, text, text, boolean, bigint, dibs.settings, text);
