@@ -29,7 +29,8 @@ EXPECTED = {
     "SELECT json_build_object('actor', e.actor": {"events_item_number_key(item)", "runs_pkey(item, token)"},
     "SET status = 'in_progress', updated_at = at": {"items_pkey(id)", "sessions_pkey(id)"},
     "SELECT coalesce(array_agg(c.item) FILTER": {"claims_pkey(item)", "items_pkey(id)"},
-    "WHERE i.id = ANY (p_items) AND i.review": {"items_pkey(id)"},
+    "SELECT coalesce(array_agg(i.id) FILTER (WHERE i.review)": {"items_pkey(id)"},
+    "SELECT coalesce(array_agg(json_build_object( 'item', i.id": {"items_pkey(id)", "runs_pkey(item, token)"},
     "WITH deleted AS": {
         "items_pkey(id)",
         "claims_pkey(item)",
