@@ -5,7 +5,7 @@
     python -m bench postgres --rounds 1     options come after the names, and go to each part
     python -m bench --list                  the parts, with a sentence each
     python -m bench --svg FILE              draw the targets of the last run again, into FILE
-    python -m bench --write FILE            write the tables of a page of the documents again, from the last run
+    python -m bench --write FILE            write the tables of a page of the documents again, from the last two runs
 
 Which figure of which part a target is about is in `bench/targets.py`.
 """
@@ -18,11 +18,12 @@ import os
 import signal
 import sys
 import time
+from typing import Any
 
 from bench import chart, machine, pages, parts, targets
 from bench.parts import NAMES, Rows
 
-RESULTS, PICTURE = "bench/latest.json", "bench/latest.svg"
+RESULTS, PREVIOUS, PICTURE = "bench/latest.json", "bench/previous.json", "bench/latest.svg"
 
 
 def main(words: list[str]) -> None:
@@ -61,6 +62,8 @@ def _measure(wanted: dict[str, tuple[str, ...]]) -> None:
     judged = targets.judged(found)
     if judged:
         show("Targets, each beside its limit in the same run", [one.row() for one in judged])
+    if os.path.exists(RESULTS):
+        os.replace(RESULTS, PREVIOUS)
     with open(RESULTS, "w", encoding="utf-8") as file:
         json.dump({"machine": where, "parts": told, "targets": [one._asdict() for one in judged]}, file, indent=2)
     print(f"written to {RESULTS}")
@@ -89,10 +92,9 @@ def _list() -> None:
 
 
 def _write_tables(path: str) -> None:
-    with open(RESULTS, encoding="utf-8") as file:
-        last = json.load(file)
-    judged = [targets.Judged(**one) for one in last["targets"]]
-    found = pages.tables(last["machine"], judged, last["parts"].get("fleet"))
+    last, judged = _run(RESULTS)
+    before = _run(PREVIOUS)[1] if os.path.exists(PREVIOUS) else []
+    found = pages.tables(last["machine"], judged, before, last["parts"].get("fleet"))
     with open(path, encoding="utf-8") as page:
         text = page.read()
     with open(path, "w", encoding="utf-8") as page:
@@ -100,11 +102,16 @@ def _write_tables(path: str) -> None:
 
 
 def _draw(path: str) -> None:
-    with open(RESULTS, encoding="utf-8") as file:
-        last = json.load(file)
+    last, judged = _run(RESULTS)
     with open(path, "w", encoding="utf-8") as picture:
-        picture.write(chart.drawn([targets.Judged(**one) for one in last["targets"]], last["machine"]))
+        picture.write(chart.drawn(judged, last["machine"]))
     print(f"drawn in {path}")
+
+
+def _run(path: str) -> tuple[dict[str, Any], list[targets.Judged]]:
+    with open(path, encoding="utf-8") as file:
+        run = json.load(file)
+    return run, [targets.Judged(**one) for one in run["targets"]]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables in pages of the documents, written again from the last run.
+"""The tables in pages of the documents, written again from the last run and, for comparison, the one before.
 
     python -m bench && python -m bench --write docs/operations/performance.md
     python -m bench fleet && python -m bench --write docs/operations/scaling.md
@@ -30,16 +30,26 @@ def filled(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def tables(machine: Mapping[str, str], judged: Iterable[Judged], fleet: Mapping[str, Any] | None) -> dict[str, str]:
-    """By name, the tables that this run has figures for."""
+def tables(
+    machine: Mapping[str, str], judged: Iterable[Judged], before: Iterable[Judged], fleet: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """By name, the tables that the last run has figures for."""
     found = {}
-    if rows := [one.row() for one in judged]:
+    known = {one.what + one.limit_name: one for one in before}
+    if rows := [{**one.row(), "run before": _again(known.get(one.what + one.limit_name))} for one in judged]:
         facts = "\n".join(f"- {name}: {fact}" for name, fact in machine.items())
         cells = [[*rows[0]], *([str(cell) for cell in row.values()] for row in rows)]
         found["targets"] = f"{facts}\n\n{_table(cells)}"
     if fleet is not None:
         found |= _of_fleet(machine, fleet["title"], fleet["rows"])
     return found
+
+
+def _again(one: Judged | None) -> str:
+    if one is None:
+        return "-"
+    told = f"{one.told:.2f}" if one.of_ratio else f"{shown(one.measured)} {one.unit}".strip()
+    return f"{told}, {'yes' if one.met else 'NO'}"
 
 
 def _of_fleet(machine: Mapping[str, str], title: str, rows: Rows) -> dict[str, str]:
