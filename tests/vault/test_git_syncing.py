@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -322,10 +322,10 @@ def test_the_same_files_edited_while_they_are_brought(two: Two, monkeypatch: pyt
     plain = type(two.sync_b.files).exchange
     saves = iter([BODY.replace("third", "THIRD")])
 
-    def save_first(self: object, path: str, data: bytes, was: bytes) -> None:
+    def save_first(self: object, path: str, *asked: Any) -> None:
         for text in saves:
             put(two.b, path, text)
-        plain(two.sync_b.files, path, data, was)
+        plain(two.sync_b.files, path, *asked)
 
     monkeypatch.setattr(type(two.sync_b.files), "exchange", save_first)
     two.sync_b.sync()
