@@ -27,7 +27,7 @@ ITEMS, ITEMS_MAX = 2_000, 10_000
 PUSHES = {1: 20, 10: 10, 100: 5}
 
 #: In a process of its own, so many pairs.
-COUNTED_PAIRS = 100
+COUNTED_PAIRS = 400
 PAIRS = """
 import dibs
 board = dibs.connect({url!r})
