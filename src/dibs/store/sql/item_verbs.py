@@ -63,10 +63,8 @@ def edit(
     if "depends_on" in changes or add_needs or remove_needs:
         # Dependencies before the item: `done` locks an item before its dependents.
         t.lock("lock_dependencies")
-        row = t.one("item_by_id", id=item) if add_needs or remove_needs else None
-        if row is not None:  # no other transaction changes its dependencies now
-            merged = item_rules.with_and_without(rows.item(row).depends_on, add_needs, remove_needs)
-            changes["depends_on"] = check.dependencies(merged)
+        if add_needs or remove_needs:
+            changes |= _merged_needs(t, item, add_needs, remove_needs)
     needs = changes.get("depends_on")
     existing = _lock_existing(t, needs or ())
     if revision is not None:
@@ -102,6 +100,14 @@ def edit(
         refuse_cycle(t, step.item)
     before = item_rules.values_before(state.item, last.item)
     return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
+
+
+def _merged_needs(t: Transaction, item: str, add: Sequence[str], remove: Sequence[str]) -> dict[str, Any]:
+    """The change of the item's dependencies, which no other transaction changes now; none if there is no such item."""
+    row = t.one("item_by_id", id=item)
+    if row is None:
+        return {}
+    return {"depends_on": check.dependencies(item_rules.with_and_without(rows.item(row).depends_on, add, remove))}
 
 
 def _lock_holder(t: Transaction, item: str, session: str) -> None:
