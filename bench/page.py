@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import tempfile
 import threading
 import time
@@ -25,8 +24,8 @@ from playwright.sync_api import Browser, CDPSession, Page
 import dibs
 from bench import dashboard, long_day
 from bench.serving import served
-from dibs.server import pages
 from dibs.testing.clock import FileClock
+from tests.dashboard import sizes
 from tests.dashboard.driving import VIEWS, Site, live, shop_of, signed_in
 from tests.dashboard.driving import found as found_browser
 from tests.dashboard.fleet import Fleet
@@ -69,7 +68,9 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
     parser.add_argument("--views", default=",".join(VIEWS))
     asked = parser.parse_args(arguments)
     views = asked.views.split(",")
-    rows = _table("", {"first load, kB gz": {"page": _first_load()}, "charts, kB gz": {"page": _charts()}})
+    rows = _table(
+        "", {"first load, kB gz": {"page": sizes.first_load() / 1000}, "charts, kB gz": {"page": sizes.charts() / 1000}}
+    )
     with kit.launched(found_browser()) as browser:
         with shop_of("page", _fill) as shop:
             rows += _table(
@@ -110,26 +111,6 @@ def _large_board(ended: int) -> Iterator[tuple[Site, Fleet]]:
             # Something for the views of drafts and of what needs a person.
             fleet.settle()
             yield Site(url, board), fleet
-
-
-def _first_load() -> float:
-    return sum(len(pages.assets()[name].compressed) for name in _loaded(pages.INDEX)) / 1000
-
-
-def _charts() -> float:
-    (metrics,) = (name for name in pages.assets() if re.fullmatch(r"metrics-\w+\.js", name))
-    return sum(len(pages.assets()[name].compressed) for name in _loaded(metrics) - _loaded(pages.INDEX)) / 1000
-
-
-def _loaded(name: str) -> set[str]:
-    """The files that a file loads at once, and itself."""
-    found, rest = set(), {name}
-    while rest:
-        one = rest.pop()
-        found.add(one)
-        text = pages.assets()[one].content.decode()
-        rest |= set(re.findall(r'(?:="/assets/|(?:from|import)"\./)([\w.-]+)"', text)) - found
-    return found
 
 
 def _measured(site: Site, fleet: Fleet, browser: Browser, views: Sequence[str], seconds: float) -> Figures:

@@ -15,6 +15,7 @@ import pytest
 
 from dibs.board import make
 from dibs.server import pages
+from tests.dashboard import sizes
 from tests.kit.http import Host
 from tests.server.attacking import Caller, Served, served
 
@@ -87,10 +88,12 @@ def test_there_is_nothing_else_to_be_had(shop: Served, name: str) -> None:
     assert shop.nobody("GET", f"/assets/{name}").status == 404
 
 
-def test_the_first_load_has_at_most_20_kilobytes(shop: Served) -> None:
+def test_the_first_load_has_at_most_20_kilobytes_and_charts_25_more(shop: Served) -> None:
     paths = ["/", *(path for path in loaded(shop.nobody("GET", "/").body))]
-    sizes = {path: len(shop.nobody("GET", path, headers=GZIP).body) for path in paths}
-    assert sum(sizes.values()) <= 20_000, sizes
+    found = {path: len(shop.nobody("GET", path, headers=GZIP).body) for path in paths}
+    assert sum(found.values()) <= 20_000, found
+    assert sizes.first_load() <= 20_000
+    assert sizes.charts() <= 25_000
 
 
 def test_without_a_build_the_server_says_how_to_build(tmp_path: Path) -> None:

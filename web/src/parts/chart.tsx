@@ -20,8 +20,10 @@ const HEIGHT = 170;
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 3 });
 
 /** Where an axis may have its lines: a duration not at 2,500 seconds, and a number of items not at a half. */
-const WHOLE = [1, 10, 100, 1_000, 10_000, 100_000].flatMap((ten) => [ten, 2 * ten, 5 * ten]);
-const DURATIONS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400, 604800];
+const LINES: { [kind: string]: number[] } = {
+  count: [1, 10, 100, 1_000, 10_000, 100_000].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
+  duration: [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400, 604800],
+};
 
 export interface Charted {
   title: string;
@@ -62,7 +64,7 @@ export function Chart(given: Charted) {
         </button>
       </figcaption>
       {isTable ? (
-        <Later load={() => import("./chart_table").then((found) => () => <found.ChartTable {...latest.current} />)} />
+        <Later load={() => import("./chart_table").then((found) => () => <found.ChartTable {...latest.current} {...{ duration }} />)} />
       ) : (
         <div ref={box} role="img" aria-label={`${title}: ${lines.map((line) => line.name).join(", ")}; the table has the figures`} />
       )}
@@ -80,7 +82,6 @@ function plotted(element: HTMLElement, { from, step, lines, kind }: Charted): ()
     return found;
   };
   const axis = { stroke: color("dim"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
-  const incrs = kind === "duration" ? { incrs: DURATIONS } : kind === "count" ? { incrs: WHOLE } : {};
   const top = (most: number) => (kind === "percent" ? 100 : most > 0 ? most * 1.05 : 1);
   const written = kind === "duration" ? duration : compact.format;
   const times = Array.from(lines[0]?.values ?? [], (_, at) => from / 1000 + at * step);
@@ -93,7 +94,7 @@ function plotted(element: HTMLElement, { from, step, lines, kind }: Charted): ()
       scales: { y: { range: (_, _least, most) => [0, top(most)] } },
       axes: [
         { ...axis, size: 28, values: (_, at) => at.map((seconds) => hour(seconds * 1000)) },
-        { ...axis, size: 50, ...incrs, values: (_, at) => at.map(written) },
+        { ...axis, size: 50, incrs: LINES[kind!]!, values: (_, at) => at.map(written) },
       ],
       series: [
         {},

@@ -2,12 +2,12 @@
 import "../core";
 import { now } from "../state/clock";
 import { moment } from "../state/text";
-import { duration } from "./duration";
 import type { Charted } from "./chart";
 
 const ROWS = 24;
 
-export function ChartTable({ title, from, step, lines, kind }: Charted) {
+/** `duration` is given, so that it is loaded with the chart alone. */
+export function ChartTable({ title, from, step, lines, kind, duration }: Charted & { duration(seconds: number): string }) {
   const written = (value: number) => (kind === "duration" ? duration(value) : String(Math.round(value * 100) / 100));
   const size = lines[0]?.values.length ?? 0;
   const stride = Math.max(1, Math.ceil(size / ROWS));
