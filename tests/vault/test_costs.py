@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -16,7 +17,9 @@ from dibs.store.vault.store import VaultStore
 from tests.vault.conftest import put
 
 
-def test_no_statement_of_a_claim_and_its_end_reads_all_files(board: Board, root: Path) -> None:
+def test_no_statement_of_a_claim_and_its_end_reads_all_files(board: Board, root: Path, tmp_path: Path) -> None:
+    if not is_watched(root, tmp_path / "bell"):
+        pytest.skip("this folder lies where changes are not told")
     store = board.store
     assert isinstance(store, VaultStore)
     for number in range(3):
@@ -54,6 +57,13 @@ def test_a_long_look_for_late_saves_is_not_repeated_at_once(
         os.utime(mark, (time.time() - seconds, time.time() - seconds))
         board.start_session("coder")
         assert len(looks) == count
+
+
+def is_watched(root: Path, bell: Path) -> bool:
+    """Whether the system tells of changes of files here. Otherwise each write looks at all of them."""
+    bell.write_bytes(b"")
+    with contextlib.closing(Disk(str(root))) as disk, contextlib.closing(disk.watch(str(bell))) as watch:
+        return watch._inotify is not None
 
 
 def work(board: Board, session: str) -> None:

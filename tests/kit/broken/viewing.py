@@ -28,12 +28,12 @@ class LeavesOffInSilence(Mistake):
 
 
 @caught_by("overview", "test_a_view_has_what_has_not_ended_and_what_just_ended")
-class ShowsInOrderOfAge(Mistake):
+class ShowsInOrderOfIds(Mistake):
     """What needs somebody stands anywhere, and may be what is left off."""
 
     def view(self) -> View:
         view = self.inner.view()
-        return view.replace(items=tuple(sorted(view.items, key=lambda item: item.created_at)))
+        return view.replace(items=tuple(sorted(view.items, key=lambda item: item.id)))
 
 
 @caught_by("overview", "test_the_feed_continues_a_view")
