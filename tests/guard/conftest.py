@@ -125,3 +125,19 @@ def import_commits(repository: Repository, claims: list[str]) -> None:
         message = f"work\n\nDibs-Claim: {claim}\n"
         lines += ["commit refs/heads/many", "committer ann <ann> 1700000000 +0000", f"data {len(message)}", message]
     repository.run("git", "fast-import", "--quiet", input="\n".join(lines))
+
+
+def pushed(repository: Repository, *words: str, session: str | None = None, **variables: str) -> tuple[bool, str]:
+    code, output = repository.run("git", "push", "--quiet", *words, session=session, **variables)
+    return code == 0, output
+
+
+def hub(repository: Repository, *words: str) -> str:
+    return repository.git("-C", str(repository.folder.parent / "hub.git"), *words)
+
+
+def install_in_hub(repository: Repository) -> None:
+    store = str(repository.folder / ".git" / "dibs" / "board.db")
+    folder = repository.folder.parent / "hub.git"
+    code, output = repository.run("sh", "-c", f"cd '{folder}' && dibs guard install --store '{store}'")
+    assert code == 0, output

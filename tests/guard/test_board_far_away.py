@@ -58,7 +58,7 @@ def test_items_that_the_board_does_not_know_are_not_asked_for_one_by_one(
     monkeypatch.setattr(verify, "LATEST_RUNS", page)
     counted = Counted(board.store)
     board.store = counted  # type: ignore[assignment]
-    verdict = verify.verify(lambda: nullcontext(board), git.resolve("main..many"))
+    verdict = verify.verify(lambda: nullcontext(board), [git.resolve("main..many")])
     board.store = counted.inner
     assert [one.item for one in verdict.refused] == ["x"]
     assert (len(verdict.unknown), verdict.problem) == (COMMITS, None)

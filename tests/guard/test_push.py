@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, lose
+from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, hub, install_in_hub, lose, pushed
 
 #: A worker that claims the item, waits for a line, commits and pushes. Its claim is renewed in the background.
 ZOMBIE = """
@@ -31,22 +31,6 @@ with connect().session("zed", id="zed-1", ttl_seconds=1) as me:
 def guarded(repository: Repository) -> Repository:
     repository.dibs("guard", "install")
     return repository
-
-
-def pushed(repository: Repository, *words: str, session: str | None = None, **variables: str) -> tuple[bool, str]:
-    code, output = repository.run("git", "push", "--quiet", *words, session=session, **variables)
-    return code == 0, output
-
-
-def hub(repository: Repository, *words: str) -> str:
-    return repository.git("-C", str(repository.folder.parent / "hub.git"), *words)
-
-
-def install_in_hub(repository: Repository) -> None:
-    store = str(repository.folder / ".git" / "dibs" / "board.db")
-    folder = repository.folder.parent / "hub.git"
-    code, output = repository.run("sh", "-c", f"cd '{folder}' && dibs guard install --store '{store}'")
-    assert code == 0, output
 
 
 @pytest.mark.parametrize("where", ["here", "at the hub"])

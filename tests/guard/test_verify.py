@@ -33,8 +33,9 @@ def refused(repository: Repository, board: Board, monkeypatch: pytest.MonkeyPatc
         if name.startswith("GIT_"):
             monkeypatch.setenv(name, value)
 
-    def refused(range: str = "origin/main..HEAD", elsewhere: tuple[str, ...] = ()) -> list[str]:
-        verdict = verify.verify(lambda: nullcontext(board), git.resolve(range), elsewhere=elsewhere)
+    def refused(*ranges: str) -> list[str]:
+        asked = [git.resolve(one) for one in ranges or ("origin/main..HEAD",)]
+        verdict = verify.verify(lambda: nullcontext(board), asked)
         return sorted(one.subject for one in verdict.refused)
 
     return refused
@@ -144,18 +145,18 @@ def test_a_merge_by_the_new_holder_saves_and_one_by_others_does_not(
     assert refused() == []
 
 
-def test_what_builds_on_a_commit_may_be_on_another_branch(
-    repository: Repository, board: Board, refused: Refused
-) -> None:
+def test_what_builds_on_a_commit_has_to_come_with_it(repository: Repository, board: Board, refused: Refused) -> None:
     old, new = lose(board)
     repository.commit("zombie", f"x/{old}")
     repository.git("branch", "zombie")
     repository.commit("holder's", f"x/{new}")
-    assert refused("origin/main..zombie") == ["zombie"]
-    assert refused("origin/main..zombie", elsewhere=("--all",)) == []
+    assert refused("origin/main..main") == []
+    assert refused("origin/main..zombie") == ["zombie"], "the holder's commit would stay on its own branch"
+    assert refused("origin/main..zombie", "origin/main..main") == ["zombie"], "each range is judged by itself"
+    assert refused("origin/main..zombie", "zombie..main") == ["zombie"]
     repository.git("switch", "--quiet", "-c", "beside", "zombie~1")
     repository.commit("zombie again", f"x/{old}")
-    assert refused("origin/main..beside", elsewhere=("--all",)) == ["zombie again"], "only what descends from it"
+    assert refused("origin/main..beside", "origin/main..zombie") == ["zombie", "zombie again"]
 
 
 def test_rebased_amended_and_picked_commits_keep_their_claim(
@@ -369,6 +370,6 @@ def test_what_builds_on_a_commit_is_found_in_any_history(
         and not any((number, heir) in heirs and named[heir] == (item, tokens[item][1]) for heir in range(HISTORY))
     ]
     all_branches = git.Revisions(included=(), excluded=("main",), options=("--branches=dag-*",))
-    verdict = verify.verify(lambda: nullcontext(board), all_branches)
+    verdict = verify.verify(lambda: nullcontext(board), [all_branches])
     assert expected, f"DIBS_SEED={seed}"
     assert sorted(one.subject for one in verdict.refused) == sorted(expected), f"DIBS_SEED={seed}"

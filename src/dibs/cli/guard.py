@@ -90,11 +90,7 @@ def guard_verify(cli: Cli) -> None:
 
     try:
         ranges = [git.resolve(one) for one in cli.args.range]
-        revisions = git.Revisions(
-            included=tuple(one for found in ranges for one in found.included),
-            excluded=tuple(one for found in ranges for one in found.excluded),
-        )
-        verdict = verify.verify(lambda: nullcontext(cli.board), revisions, elsewhere=("--all",))
+        verdict = verify.verify(lambda: nullcontext(cli.board), ranges)
     except git.NotARange:
         raise
     except DibsError as error:
@@ -170,17 +166,16 @@ def _pre_commit(cli: Cli) -> int:
 def _pre_push(cli: Cli) -> int:
     from dibs.guard import hooks
 
-    revisions = hooks.pushed(_stdin(), cli.args.first, cli.args.second or "")
-    reason = os.environ.get(config.ENV_GUARD_PASS, "")
-    return 0 if revisions is None else _judge(cli, revisions, reason, by_agent=_is_agent)
+    ranges = hooks.pushed(_stdin(), cli.args.first, cli.args.second or "")
+    return _judge(cli, ranges, os.environ.get(config.ENV_GUARD_PASS, ""), by_agent=_is_agent)
 
 
 def _pre_receive(cli: Cli) -> int:
     from dibs.guard import hooks
 
-    revisions = hooks.received(_stdin())
+    ranges = hooks.received(_stdin())
     # Whoever pushes is not known here: the option is recorded under the name of this process's user.
-    return 0 if revisions is None else _judge(cli, revisions, hooks.reason_in_push_options(os.environ))
+    return _judge(cli, ranges, hooks.reason_in_push_options(os.environ))
 
 
 HOOKS: dict[str, Callable[[Cli], int]] = {
@@ -193,10 +188,14 @@ HOOKS: dict[str, Callable[[Cli], int]] = {
 }
 
 
-def _judge(cli: Cli, revisions: Revisions, reason: str, by_agent: Callable[[Cli], bool] = lambda _: False) -> int:
+def _judge(
+    cli: Cli, ranges: Sequence[Revisions], reason: str, by_agent: Callable[[Cli], bool] = lambda _: False
+) -> int:
     from dibs.guard import hooks, verify
 
-    verdict = verify.verify(lambda: _board(cli), revisions)
+    if not ranges:
+        return 0
+    verdict = verify.verify(lambda: _board(cli), ranges)
     _warn_of_unknown(cli, verdict)
     if not verdict.refused:
         if verdict.problem is not None:

@@ -17,12 +17,14 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dibs.guard.trailers import Trailer
 
 #: How long one command may take; the longest reads the history of a large repository.
 SECONDS_MAX = 60.0
+#: How many commits that name claims are judged at once.
+COMMITS_MAX = 100_000
 #: Git cuts a message here: the diff of `-v` follows.
 SCISSORS = "------------------------ >8 ------------------------"
 #: A push sends the objects themselves, not what replaces them here or is grafted onto them.
@@ -48,6 +50,10 @@ class GitUnavailable(GitFailed):
 
 class NotARange(GitFailed):
     """What was given does not name commits."""
+
+
+class TooMany(GitFailed):
+    """More commits are to be judged than are read into memory."""
 
 
 class Revisions(Value):
@@ -118,19 +124,21 @@ def resolve(range: str) -> Revisions:
     )
 
 
-def existing_commits(shas: Sequence[str]) -> tuple[str, ...]:
-    """The commits that this repository has, of objects that a push names: zeros stand for a ref that does not exist,
-    and a tag may name a file."""
-    asked = "".join(f"{sha}^{{commit}}\n" for sha in shas)
+def existing_commits(names: Sequence[str]) -> tuple[str, ...]:
+    """The commits that this repository has, of the refs and objects that a push names: zeros stand for a ref that does
+    not exist, and a tag may name a file."""
+    asked = "".join(f"{name}^{{commit}}\n" for name in names)
     answers = run("cat-file", "--batch-check", "--buffer", input=asked).splitlines()
-    return tuple(sha for sha, answer in zip(shas, answers, strict=True) if answer.split()[1:2] == ["commit"])
+    return tuple(name for name, answer in zip(names, answers, strict=True) if answer.split()[1:2] == ["commit"])
 
 
 def commits(revisions: Revisions) -> list[Commit]:
     """The commits whose messages name claims. The messages are read as the hooks wrote them: an encoding such as
     UTF-16, in the configuration or in a commit, would hide the trailers."""
-    named = ("-i", "-F", f"--grep={trailers.NAME}")
+    named = ("-i", "-F", f"--grep={trailers.NAME}", f"--max-count={COMMITS_MAX + 1}")
     records = _rev_list(revisions, *named, "--header", "--encoding=none").split("\0")[:-1]
+    if len(records) > COMMITS_MAX:
+        raise TooMany(f"over {COMMITS_MAX:,} commits name claims; push, or verify, a part of them first", field="git")
     return [commit for commit in map(_commit, records) if commit.trailers]
 
 
@@ -146,15 +154,15 @@ def parents(revisions: Revisions) -> Iterator[list[str]]:
     return map(str.split, _rev_list(revisions, "--topo-order", "--parents").splitlines())
 
 
-def cut_off(revisions: Revisions) -> str | None:
-    """A commit among these whose parents a shallow clone left out, if there is one."""
+def cut_off(ranges: Iterable[Revisions]) -> str | None:
+    """A commit in one of the ranges whose parents a shallow clone left out, if there is one."""
     # Git names another file while it receives a push from a shallow clone.
     path = os.environ.get("GIT_SHALLOW_FILE") or line("rev-parse", "--git-path", "shallow")
     if not os.path.exists(path):
         return None
     with open(path) as file:
         ends = set(file.read().split())
-    return next((sha for sha in _rev_list(revisions).split() if sha in ends), None)
+    return next((sha for one in ranges for sha in _rev_list(one).split() if sha in ends), None)
 
 
 def staged_files() -> list[str]:
@@ -236,14 +244,22 @@ def is_commit(name: str) -> bool:
         return False
 
 
-def tracked_remotes(remote: str, url: str) -> tuple[str, ...]:
-    """The options of rev-list that exclude what the remote is known to have. A push to a URL names no remote: those
-    with this URL count, and if there is none, what any remote is known to have."""
+def symbolic_ref(name: str) -> str | None:
+    """The ref that a symbolic ref such as HEAD names; it may not exist."""
+    try:
+        return line("symbolic-ref", "--quiet", name)
+    except GitUnavailable:
+        raise
+    except GitFailed:
+        return None
+
+
+def remotes(remote: str, url: str) -> tuple[str, ...]:
+    """The names of the remote that is pushed to. A push to a URL names none: those with this URL count."""
     rows = [row.partition("\t") for row in run("remote", "-v").split("\n")[:-1]]
     urls = {_plain_url(one) for one in (remote, url)}
     same = {name for name, _, row in rows if name == remote}
-    same = same or {name for name, _, row in rows if _plain_url(row.rpartition(" (")[0]) in urls}
-    return ("--not", *sorted(f"--remotes={name}" for name in same)) if same else ("--not", "--remotes")
+    return tuple(sorted(same or {name for name, _, row in rows if _plain_url(row.rpartition(" (")[0]) in urls}))
 
 
 def _plain_url(url: str) -> str:

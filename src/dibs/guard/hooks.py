@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dibs.guard import authorship, git, trailers
+from dibs.guard import authorship, git, refs, trailers
+from dibs.guard.refs import Update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,21 +63,19 @@ def reserved_files(
         return authorship.reserved_files(opened, session, files)
 
 
-def pushed(lines: str, remote: str, url: str) -> Revisions | None:
-    """The commits that a push brings to a remote, as `pre-push` is told: source, commit, remote ref, commit. A source
+def pushed(lines: str, remote: str, url: str) -> tuple[Revisions, ...]:
+    """What a push brings to each ref of a remote, as `pre-push` is told: source, commit, remote ref, commit. A source
     such as `HEAD^{/two words}` is passed as it was typed."""
-    refs = [line.rsplit(" ", 3) for line in lines.split("\n")]
-    refs = [ref for ref in refs if len(ref) == 4]  # a line break in a source
-    included = git.existing_commits([new for _, new, _, _ in refs])
-    known = git.existing_commits([old for _, _, _, old in refs])
-    options = git.tracked_remotes(remote, url)
-    return git.Revisions(included=included, excluded=known, options=options) if included else None
+    found = [line.rsplit(" ", 3) for line in lines.split("\n")]
+    # A line break in a source makes lines without refs.
+    updates = [Update(ref=one[2], old=one[3], new=one[1]) for one in found if len(one) == 4]
+    return refs.pushed(updates, remote, url)
 
 
-def received(lines: str) -> Revisions | None:
-    """The commits that a push brings to this repository, as `pre-receive` is told: old commit, new commit, ref."""
-    included = git.existing_commits([line.split(" ")[1] for line in lines.split("\n")[:-1]])
-    return git.Revisions(included=included, options=("--not", "--all")) if included else None
+def received(lines: str) -> tuple[Revisions, ...]:
+    """What a push brings to each ref of this repository, as `pre-receive` is told: old commit, new commit, ref."""
+    found = [line.split(" ", 2) for line in lines.split("\n")[:-1]]
+    return refs.received([Update(ref=one[2], old=one[0], new=one[1]) for one in found])
 
 
 def reason_in_push_options(environment: Mapping[str, str]) -> str:

@@ -7,6 +7,8 @@ the board does not know: it may be of another board, or pruned.
 
 from __future__ import annotations
 
+from functools import partial
+
 from dibs.errors import ItemNotFound, StoreUnavailable
 from dibs.guard import git
 from dibs.guard.trailers import Trailer
@@ -29,6 +31,8 @@ ITEMS_PER_PAGE = 50
 LATEST_RUNS = 1000
 LATEST_BYTES = 4_000_000
 ITEM_RUNS_MAX = 100_000
+#: Each of so many ranges is read by a git of its own.
+RANGES_MAX = 1000
 _HOW = {"force_released": "was force-released", "cancelled": "was cancelled"}
 
 
@@ -134,13 +138,13 @@ class Runs:
         return bool(runs) and runs[max(runs)].outcome in UNCHOSEN
 
 
-def verify(
-    board: Callable[[], AbstractContextManager[Board]], revisions: Revisions, *, elsewhere: tuple[str, ...] = ()
-) -> Verdict:
-    """Judge the commits. The board is opened only if one of them names a claim, and is left before git reads the
-    history. `elsewhere` are options of rev-list that name other refs, where a later run may build on a commit."""
-    commits = git.commits(revisions)
-    problem = _missing_history(revisions)
+def verify(board: Callable[[], AbstractContextManager[Board]], ranges: Sequence[Revisions]) -> Verdict:
+    """Judge the commits of each range by itself: what builds on a commit in one range does not go where another goes.
+    The board is opened only if one of the commits names a claim, and is left before git reads the history."""
+    groups = _grouped(ranges)
+    found = [(group, git.commits(group)) for group in groups]
+    commits = list({commit.sha: commit for _, same in found for commit in same}.values())
+    problem = _missing_history(groups)
     if not commits:
         return Verdict(problem=problem)
     named = [(commit, one) for commit in commits for one in commit.trailers]
@@ -153,23 +157,43 @@ def verify(
         if unread == claims:
             raise runs.problem
         problem = f"{len(unread)} of {len(claims)} claims were not read: {runs.problem.message}"
-    refused = judge(commits, runs, lambda: git.parents(revisions))
-    if refused and elsewhere:
-        everywhere = revisions.replace(included=(), options=elsewhere)
-        refused = _without_heirs(refused, git.commits(everywhere), runs, lambda: git.parents(everywhere))
-    return Verdict(claims=len(commits), refused=tuple(refused), unknown=tuple(unknown), problem=problem)
+    refused = [one for group, same in found for one in _judge_group(group, same, runs)]
+    each = {(one.commit, one.item, one.token): one for one in refused}
+    return Verdict(claims=len(commits), refused=tuple(each.values()), unknown=tuple(unknown), problem=problem)
+
+
+def _grouped(ranges: Sequence[Revisions]) -> list[Revisions]:
+    """The ranges, those that exclude the same as one."""
+    groups: dict[Revisions, set[str]] = {}
+    for one in ranges:
+        groups.setdefault(one.replace(included=()), set()).update(one.included)
+    if len(groups) > RANGES_MAX:
+        raise git.TooMany(f"over {RANGES_MAX:,} refs have to be judged one by one; push fewer at once", field="git")
+    return [group.replace(included=tuple(sorted(included))) for group, included in groups.items()]
+
+
+def _judge_group(group: Revisions, commits: Sequence[Commit], runs: Runs) -> list[Refused]:
+    if len(group.included) <= 1 or not _lost(commits, runs):
+        return judge(commits, runs, lambda: git.parents(group))
+    if len(group.included) > RANGES_MAX:
+        raise git.TooMany(f"over {RANGES_MAX:,} refs have to be judged one by one; push fewer at once", field="git")
+    each = [group.replace(included=(one,)) for one in group.included]
+    return [refused for one in each for refused in judge(git.commits(one), runs, partial(git.parents, one))]
 
 
 def judge(commits: Sequence[Commit], runs: Runs, parents: Callable[[], Iterable[Sequence[str]]]) -> list[Refused]:
     """The commits that name a lost run on which no later run builds. `parents` has each commit with its parents, after
     all commits that descend from it; it is called only if a later run may build on a lost one."""
+    return _without_heirs(_lost(commits, runs), commits, runs, parents)
+
+
+def _lost(commits: Sequence[Commit], runs: Runs) -> list[Refused]:
     named = [(commit, one) for commit in commits for one in commit.trailers if runs.knows(one)]
-    lost = [_refused(commit, one, how) for commit, one in named if (how := runs.loss(one)) is not None]
-    return _without_heirs(lost, commits, runs, parents)
+    return [_refused(commit, one, how) for commit, one in named if (how := runs.loss(one)) is not None]
 
 
-def _missing_history(revisions: Revisions) -> str | None:
-    end = git.cut_off(revisions)
+def _missing_history(ranges: Sequence[Revisions]) -> str | None:
+    end = git.cut_off(ranges)
     return end and f"a shallow clone left out the commits before {end[:12]}; get them there with: git fetch --unshallow"
 
 
