@@ -1,14 +1,7 @@
 """What a push brings to each ref: the commits that are judged.
 
 A ref is judged by what is new to it. That another ref of the remote has a commit already does not admit the commit:
-its claim may have been lost since.
-
-| ref that is pushed | not judged: what these have |
-|---|---|
-| a protected ref that exists | itself; the default branch |
-| the default branch | itself |
-| another protected ref that is new | the protected refs |
-| any other ref | all refs |
+its claim may have been lost since. `docs/guides/guard.md` says which other refs count for which.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 
 from dibs.errors import Invalid
+from dibs.guard.refs import ITEM_BRANCH_PREFIX
 from dibs.system import git_process
 from dibs.value import Value
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 READ_SECONDS = 60.0
 WRITE_SECONDS = 1800.0
 MESSAGE_CHARACTERS_MAX = 500
-BRANCH_PREFIX = "dibs/"
 FOLDER_SUFFIX = ".worktrees"
 #: The file by which dibs recognizes its worktrees, in git's folder for the worktree: it stays when git moves the
 #: worktree, and goes with it.
@@ -318,7 +318,7 @@ def branch_of(item: str) -> str:
     if name.endswith((".", ".lock")):
         head, _, tail = name.rpartition(".")
         name = f"{head}%2E{tail}"
-    return BRANCH_PREFIX + name
+    return ITEM_BRANCH_PREFIX + name
 
 
 def _content(file: IO[bytes]) -> bytes:

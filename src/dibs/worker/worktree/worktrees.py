@@ -15,13 +15,14 @@ import os
 import time
 
 from dibs.errors import DibsError, Invalid
+from dibs.guard.refs import ITEM_BRANCH_PREFIX
 from dibs.model import DONE
 from dibs.system import owner
 from dibs.worker import guardian, process_group
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.worktree import handover, obstacles
 from dibs.worker.worktree.records import POLL_SECONDS, Record, Records
-from dibs.worker.worktree.repository import BRANCH_PREFIX, GitFailed, GitUnusable, Repository, branch_of
+from dibs.worker.worktree.repository import GitFailed, GitUnusable, Repository, branch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Worktrees:
             raise Invalid("worktrees-max must be at least 1", field="worktrees-max")
         if self.repository.commit(self.base) is None:
             raise Invalid(f"there is no commit {self.base!r} to start a branch at; name one: --base main", field="base")
-        if self.repository.has_branch(BRANCH_PREFIX.rstrip("/")):
+        if self.repository.has_branch(ITEM_BRANCH_PREFIX.rstrip("/")):
             raise Invalid("git cannot make dibs/ITEM beside a branch 'dibs'; rename it: git branch -m dibs NAME")
 
     # One item
