@@ -179,6 +179,21 @@ def test_a_clone_that_was_told_of_no_default_branch_judges_what_is_new_to_each_b
     assert pushed(repository, "origin", f"{sha}:refs/heads/other")[0]
 
 
+@pytest.mark.parametrize("to", ["origin", "the URL of a remote", "a URL of no remote"])
+def test_the_remote_head_of_a_clone_may_be_the_branch_of_an_item(repository: Repository, board: Board, to: str) -> None:
+    repository.dibs("guard", "install")
+    sha = lost_after_a_push(repository, board, "refs/heads/dibs/x")
+    url = repository.git("remote", "get-url", "origin")
+    repository.git("remote", "set-head", "origin", "dibs/x")
+    if to == "a URL of no remote":
+        repository.git("config", "remote.origin.url", "../moved.git")
+    target = "origin" if to == "origin" else url
+    for ref in ("refs/heads/main", "refs/heads/release"):
+        did, output = pushed(repository, target, f"{sha}:{ref}")
+        assert (did, "was made under claim" in output) == (False, True), (ref, output)
+    assert pushed(repository, target, "main:refs/heads/innocent", f"{sha}:refs/heads/dibs/y")[0]
+
+
 def test_a_clone_trusts_what_the_remote_says_of_a_ref_more_than_what_it_saw_before(
     repository: Repository, board: Board
 ) -> None:
