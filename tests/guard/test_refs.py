@@ -86,6 +86,7 @@ def test_the_new_holder_takes_it_over_on_the_ref_that_it_pushes(guarded: Reposit
     assert pushed(guarded, "origin", f"{heir}:dibs/x")[0]
     assert refused(guarded, f"{sha}:main"), "the commit of bob is not there"
     assert refused(guarded, f"{sha}:main", f"{heir}:refs/heads/other"), "that it comes to another ref does not help"
+    assert refused(guarded, f"{sha}:refs/heads/one", f"{heir}:refs/heads/two"), "nor to another new one"
     assert pushed(guarded, "origin", f"{heir}:main", f"{heir}:refs/heads/release")[0]
 
 
