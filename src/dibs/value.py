@@ -94,15 +94,20 @@ class Value:
 
 
 class Late:
-    """What a value holds in place of a field that is made when it is first read: see `LateField`."""
+    """What a value holds in place of a field that is made of its `source` when it is first read: see `LateField`."""
 
-    __slots__ = ("_make", "_source")
+    __slots__ = ("_found", "_make", "source")
 
     def __init__(self, make: Callable[[str], Any], source: str) -> None:
-        self._make, self._source = make, source
+        self._make, self.source = make, source
 
     def made(self) -> Any:
-        return self._make(self._source)
+        """Made once, also for the copies of a value, which share it."""
+        try:
+            return self._found
+        except AttributeError:
+            self._found = self._make(self.source)
+            return self._found
 
     def __eq__(self, other: object) -> bool:
         return bool(self.made() == (other.made() if isinstance(other, Late) else other))

@@ -11,6 +11,7 @@ from dibs.model import CANCELLED, DONE, FAILED, IN_PROGRESS, PARKED, PENDING_APP
 from dibs.rules import table
 from dibs.rules.decision import BOARD, State, Step, step
 from dibs.rules.refusals import holder
+from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def _end(
         outcome=outcome,
         reason=reason,
         draft=draft,
-        links={**begun.links, **(links or {})},
-        cost={**begun.cost, **(cost or {})},
+        links=json_text.merged(begun.links, links),
+        cost=json_text.merged(begun.cost, cost),
     )
     data: dict[str, Any] = {"reason": reason, **(details or {})}
     if draft is not None:

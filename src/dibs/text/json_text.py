@@ -1,20 +1,64 @@
 """JSON without the module `json`, which with its regular expressions costs half the start of a bare interpreter.
 
-`dumps` encodes plain data, of dibs or checked input. `loads` calls the library's scanner, which is written in C; the
-library itself is imported for what the scanner refuses, and where there is no such scanner.
+`dumps` encodes plain data, of dibs or checked input. `encoded` and `loads` call the library's encoder and scanner, which
+are written in C; the library itself is imported for what the scanner refuses, and where these do not exist.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 #: The backslash first: the others add one.
 _SHORT_ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
-_OTHER_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F)}
+_OTHER_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F)} | {8: "\\b", 12: "\\f"}
+_DELETE = "\x7f"
+#: Longer texts are worth the import of the encoder in C, and their objects are worth a second copy.
+_LONG = 1000
+_COMMA, _COLON = ", ", ": "
 INFINITY = float("inf")
+
+
+class Encoded(dict):  # type: ignore[type-arg]  # at run time there is no `Any`
+    """A JSON object with its text, so that no encoder runs while a store holds a lock. It is made for one call: whoever
+    changes such an object encodes it again, as every check of a parameter does."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, data: dict[str, Any], text: str) -> None:
+        super().__init__(data)
+        self.text = text
+
+
+def encoded(data: dict[str, Any]) -> Encoded:
+    """Plain data with its text, which is that of `dumps`. Data that is not JSON raises what `json.dumps` raises."""
+    text = _encode_in_c(data)
+    found = loads(text)
+    # A key that was not text may have become one that was there already: the object has the last of them.
+    return Encoded(found, text if found == data else _encode_in_c(found))
+
+
+def stored(text: str) -> dict[str, Any]:
+    """The object of a stored text, and a long one with that text. Programs that write SQL may have written it on several
+    lines: then it is encoded again."""
+    found: dict[str, Any] = loads(text)
+    if len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
+        return found
+    return Encoded(found, text)
+
+
+def as_object(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping as an object, with its text if it has one."""
+    return given if isinstance(given, dict) else dict(given)
+
+
+def merged(known: dict[str, Any], given: dict[str, Any] | None) -> dict[str, Any]:
+    """`known` with the entries of `given`, without encoding either of them again if the other one is empty."""
+    if not (known and given):
+        return given or known
+    return encoded({**known, **given})
 
 
 def line(data: Any, *, compact: bool = False) -> str:
@@ -23,11 +67,13 @@ def line(data: Any, *, compact: bool = False) -> str:
     return text if text.isascii() else "".join(char if char.isascii() else _escaped(ord(char)) for char in text)
 
 
-def dumps(data: Any, comma: str = ", ", colon: str = ": ") -> str:
+def dumps(data: Any, comma: str = _COMMA, colon: str = _COLON) -> str:
     """Plain data as JSON. NaN, infinity, keys that are not text, and other types are refused."""
     if isinstance(data, dict):
         if not data:
             return "{}"  # what most columns hold
+        if type(data) is Encoded and comma == _COMMA:
+            return data.text
         # A list: `join` would make one of a generator, which takes longer.
         return (
             "{" + comma.join([f"{_key(key)}{colon}{dumps(value, comma, colon)}" for key, value in data.items()]) + "}"
@@ -115,7 +161,26 @@ def _key(key: object) -> str:
     return _quoted(key)
 
 
+def _encode_in_c(data: object) -> str:
+    try:
+        from _json import encode_basestring, make_encoder
+
+        encode = make_encoder(None, _refuse, encode_basestring, None, _COLON, _COMMA, False, False, False)
+        text = "".join(encode(data, 0))
+    except (ImportError, AttributeError):
+        import json
+
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    return text.replace(_DELETE, _OTHER_ESCAPES[0x7F])
+
+
+def _refuse(value: object) -> Any:
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
+
+
 def _quoted(text: str) -> str:
+    if len(text) > _LONG:
+        return _encode_in_c(text)
     return f'"{text}"' if text.isidentifier() else f'"{_escape(text)}"'
 
 

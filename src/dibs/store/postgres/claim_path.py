@@ -173,7 +173,7 @@ class ClaimPath:
         meta: Mapping[str, Any],
         request: Request | None = None,
     ) -> Renewal:
-        sent = (item, session, token, note, json_text.dumps(dict(meta)), self._settings_row, _request(request))
+        sent = (item, session, token, note, json_text.dumps(json_text.as_object(meta)), self._settings_row, _request(request))
         answer = self.call(PROGRESS, *sent, repeatable=request is not None)
         if (kept := answers.kept(answer, Renewal)) is not None:
             return kept
@@ -342,7 +342,7 @@ class ClaimPath:
 
 
 def _json(data: Mapping[str, Any] | None) -> str | None:
-    return json_text.dumps(dict(data)) if data else None
+    return json_text.dumps(json_text.as_object(data)) if data else None
 
 
 def _call_id(request: Request | None) -> str | None:

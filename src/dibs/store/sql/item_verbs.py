@@ -10,6 +10,7 @@ from dibs.rules import items as item_rules
 from dibs.rules.decision import State
 from dibs.rules.resources import with_more
 from dibs.store.sql import new_ids, rows
+from dibs.text.json_text import as_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def annotate(
         actor = agent = t.session(session).agent
     state = t.record_due(item)
     run = state.run if token is None else t.run_of(item, token)
-    given = {"links": dict(links), "checks": dict(checks), "cost": dict(cost)}
+    given = {name: as_object(one) for name, one in (("links", links), ("checks", checks), ("cost", cost))}
     if run is not None and key is not None:
         reviewing.require_key(run, find_session(t, run.session), key)
     approved = t.approved_draft(state.item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs.model import ENDED, Activity, Agent, Blocker, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
-from dibs.text.json_text import dumps, loads
+from dibs.text.json_text import dumps, loads, stored
 from dibs.value import Late, Value
 
 TYPE_CHECKING = False
@@ -31,7 +31,8 @@ def encode(value: Value) -> dict[str, Any]:
         _JSON_COLUMNS[kind] = [name for name, hint in kind._hints.items() if hint.startswith(("dict", "tuple"))]
     columns = dict(fields)
     for name in _JSON_COLUMNS[kind]:
-        columns[name] = dumps(getattr(value, name))
+        held = fields[name]
+        columns[name] = held.source if type(held) is Late else dumps(held)
     return columns
 
 
@@ -44,7 +45,7 @@ def item(row: Row) -> Item:
     made = Item.of_row(row)
     fields = made.__dict__
     payload = fields["payload"]
-    fields["payload"] = loads(payload) if len(payload) < LATE_MIN else Late(loads, payload)
+    fields["payload"] = loads(payload) if len(payload) < LATE_MIN else Late(stored, payload)
     for name in ("labels", "depends_on", "resources"):
         fields[name] = names(fields[name])
     for name in ("needs_approval", "approved", "review"):
@@ -86,7 +87,7 @@ def run(row: Row) -> Run:
     made = Run.of_row(row)
     fields = made.__dict__
     for name in ("links", "cost", "checks"):
-        fields[name] = loads(fields[name])
+        fields[name] = stored(fields[name])
     return made
 
 
@@ -125,7 +126,7 @@ def session(row: Row) -> Session:
     owner = None
     if boot_id is not None:
         owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
-    return Session.of(dict(zip(Session._fields, (id, agent, kind, host, owner, loads(meta), *times), strict=True)))
+    return Session.of(dict(zip(Session._fields, (id, agent, kind, host, owner, stored(meta), *times), strict=True)))
 
 
 def encode_session(value: Session) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dibs.rules import claiming, ending, fencing, limits
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
 from dibs.text import json_text
+from dibs.text.json_text import as_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def progress(
     t: Transaction, item: str, *, session: str, token: int | None = None, note: str, meta: Mapping[str, Any]
 ) -> Renewal:
     state, live = t.fenced(item, session, token)
-    step = fencing.progress(t.now, state, live, note=note, meta=dict(meta))
+    step = fencing.progress(t.now, state, live, note=note, meta=as_object(meta))
     t.apply(step)
     t.touch_session(session)
     assert step.claim is not None
@@ -257,7 +258,7 @@ def done(
     cost: Mapping[str, Any],
 ) -> Ended:
     state, live = t.fenced(item, session, token)
-    return _end(t, session, state, _done(t, state, live, note, dict(links), dict(cost)))
+    return _end(t, session, state, _done(t, state, live, note, as_object(links), as_object(cost)))
 
 
 def done_many(t: Transaction, holding: Mapping[str, int | None], *, session: str) -> Finished:
@@ -293,8 +294,8 @@ def fail(
         state,
         live,
         reason=reason,
-        links=dict(links),
-        cost=dict(cost),
+        links=as_object(links),
+        cost=as_object(cost),
         settings=t.settings,
         uniform=randomness.uniform(),
     )
@@ -313,7 +314,7 @@ def submit(
     cost: Mapping[str, Any],
 ) -> Ended:
     state, live = t.fenced(item, session, token)
-    step = ending.submit(t.now, state, live, draft=draft, note=note, links=dict(links), cost=dict(cost))
+    step = ending.submit(t.now, state, live, draft=draft, note=note, links=as_object(links), cost=as_object(cost))
     return _end(t, session, state, step)
 
 

@@ -107,7 +107,7 @@ def json(data: Any) -> str:
     text = json_text.dumps(data)
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else json_text.line(char)[1:-1] for char in text)
+    return text.translate({ord(char): json_text.line(char)[1:-1] for char in set(text) if not char.isprintable()})
 
 
 def _chunks(text: str) -> tuple[list[Chunk], bool]:
