@@ -97,6 +97,7 @@ class Late:
     """What a value holds in place of a field that is made of its `source` when it is first read: see `LateField`."""
 
     __slots__ = ("_found", "_make", "source")
+    _found: Any
 
     def __init__(self, make: Callable[[str], Any], source: str) -> None:
         self._make, self.source = make, source

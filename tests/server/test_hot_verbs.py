@@ -10,6 +10,7 @@ import asyncio
 import http.client
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,11 +27,13 @@ from dibs.config import ServerSettings
 from dibs.model import AGENT, VIEWER, Session
 from dibs.server import app
 from dibs.server.api import verb_routes
+from dibs.server.api.bodies import SMALL_BYTES_MAX
 from dibs.server.api.hot_verbs import HotVerbs
 from dibs.server.api.verb_routes import HOT
 from dibs.server.auth import callers
 from dibs.server.auth.guard import BODY_BYTES_MAX, Guard
 from dibs.server.service import Service
+from dibs.text import json_text
 from dibs.verbs import BY_NAME
 from tests.kit import sqlite
 from tests.kit.http import Host
@@ -202,6 +205,24 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caller]:
             yield caller
         finally:
             server.stop()
+
+
+@pytest.mark.parametrize("query", ["", QUERY])
+def test_a_large_body_is_encoded_in_a_thread_of_its_own(
+    inside: Caller, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the thread that holds the lock of the board, in which the checks of small bodies run."""
+    encode, threads = json_text.encoded, []
+
+    def encoded(data: dict[str, Any]) -> Any:
+        threads.append(threading.current_thread().name.partition("_")[0])
+        return encode(data)
+
+    monkeypatch.setattr(json_text, "encoded", encoded)
+    inside.ok("POST", path_of("claim"), {"session": "coder-1"})
+    large = {"session": "coder-1", "note": "half", "meta": {"log": "x" * SMALL_BYTES_MAX}}
+    inside.ok("POST", path_of("progress") + query, large)
+    assert threads == ["verb"]
 
 
 def test_a_request_that_arrived_as_a_whole_needs_no_task(inside: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

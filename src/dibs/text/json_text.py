@@ -1,7 +1,7 @@
 """JSON without the module `json`, which with its regular expressions costs half the start of a bare interpreter.
 
-`dumps` encodes plain data, of dibs or checked input. `encoded` and `loads` call the library's encoder and scanner, which
-are written in C; the library itself is imported for what the scanner refuses, and where these do not exist.
+`dumps` encodes plain data, of dibs or checked input. `encoded` and `loads` call the encoder and the scanner of the
+library that are written in C; it is itself imported for what the scanner refuses, and where these do not exist.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _OTHER_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F)} | {8:
 _DELETE = "\x7f"
 #: Longer texts are worth the import of the encoder in C, and their objects are worth a second copy.
 _LONG = 1000
+#: So are lists of more texts.
+_MANY = 16
 _COMMA, _COLON = ", ", ": "
 INFINITY = float("inf")
 
@@ -41,8 +43,8 @@ def encoded(data: dict[str, Any]) -> Encoded:
 
 
 def stored(text: str) -> dict[str, Any]:
-    """The object of a stored text, and a long one with that text. Programs that write SQL may have written it on several
-    lines: then it is encoded again."""
+    """The object of a stored text, and a long one with that text. A program that writes SQL may have written it on
+    several lines: then it is encoded again."""
     found: dict[str, Any] = loads(text)
     if len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
         return found
@@ -91,6 +93,8 @@ def dumps(data: Any, comma: str = _COMMA, colon: str = _COLON) -> str:
             raise ValueError(f"{data} is not a JSON number")
         return float.__repr__(data)
     if isinstance(data, list | tuple):
+        if len(data) > _MANY and comma == _COMMA and all(type(one) is str for one in data):
+            return _encode_in_c(data)
         return "[" + comma.join([dumps(value, comma, colon) for value in data]) + "]"
     raise TypeError(f"{type(data).__name__} is not a JSON type")
 

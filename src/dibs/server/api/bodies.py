@@ -44,6 +44,12 @@ async def read_optional(request: Request, model: type[Model]) -> Model | None:
     return await _parsed(request, lambda body: _validate(body, model))
 
 
+def is_small(request: Request) -> bool:
+    """Whether the body says that it is small. What is checked while others wait for a shared commit has to be."""
+    headers = request.headers
+    return "transfer-encoding" not in headers and int(headers.get("content-length", 0)) <= SMALL_BYTES_MAX
+
+
 def parse_small(body: bytes, model: type[Model] | None) -> Model | None:
     """A body of at most `SMALL_BYTES_MAX` bytes that has arrived; None if the verb has no parameters for one."""
     return None if model is None else _needed(_validate(bytearray(body), model))

@@ -101,7 +101,7 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
             return await service.wait(request, lambda board: asked.respond(asked.find(board)))
         if verb.method == "GET":
             return await service.read(lambda: asked.respond(asked.find(service.board)))
-        if verb.name in HOT:
+        if verb.name in HOT and bodies.is_small(request):
             return await service.run_hot(asked.find, asked.respond)
         return await service.run(lambda: asked.respond(asked.find(service.board)))
 

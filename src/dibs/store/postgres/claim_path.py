@@ -173,7 +173,7 @@ class ClaimPath:
         meta: Mapping[str, Any],
         request: Request | None = None,
     ) -> Renewal:
-        sent = (item, session, token, note, json_text.dumps(json_text.as_object(meta)), self._settings_row, _request(request))
+        sent = (item, session, token, note, _json(meta) or "{}", self._settings_row, _request(request))
         answer = self.call(PROGRESS, *sent, repeatable=request is not None)
         if (kept := answers.kept(answer, Renewal)) is not None:
             return kept

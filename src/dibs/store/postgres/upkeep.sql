@@ -52,10 +52,17 @@ DELETE FROM dibs.soft_claims WHERE session = :session
 -- name: put_dependency
 INSERT INTO dibs.dependencies (item, needs) VALUES (:item, :needs) ON CONFLICT DO NOTHING
 
+-- name: put_dependency
+INSERT INTO dibs.dependencies (item, needs) VALUES (:item, :needs) ON CONFLICT DO NOTHING
+
+-- name: put_dependencies
+INSERT INTO dibs.dependencies (item, needs) SELECT :item, json_array_elements_text(:needs::json) ON CONFLICT DO NOTHING
+
 -- A pruned dependency was done, and a new item with its id must not block the dependent.
--- name: put_dependency_if_there
+-- name: put_dependencies_if_there
 INSERT INTO dibs.dependencies (item, needs)
-SELECT :item, :needs WHERE EXISTS (SELECT 1 FROM dibs.items WHERE id = :needs) ON CONFLICT DO NOTHING
+SELECT :item, id FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:needs::json)))
+ON CONFLICT DO NOTHING
 
 -- name: drop_dependencies
 DELETE FROM dibs.dependencies WHERE item = :item
@@ -66,6 +73,20 @@ WITH RECURSIVE reach (id) AS (
     UNION SELECT d.needs FROM reach JOIN dibs.dependencies d ON d.item = reach.id
 )
 SELECT 1 FROM reach WHERE id = :item LIMIT 1
+
+-- name: statuses_by_id
+SELECT id, status FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+
+-- name: needed_items
+SELECT needs FROM dibs.dependencies WHERE needs = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) LIMIT 1
+
+-- All dependencies that can be reached from these items.
+-- name: dependencies_below
+WITH RECURSIVE reach (id) AS (
+    SELECT id FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+    UNION SELECT d.needs FROM reach JOIN dibs.dependencies d ON d.item = reach.id
+)
+SELECT d.item, d.needs FROM reach JOIN dibs.dependencies d ON d.item = reach.id
 
 -- Prunable: ended long ago, and done, or without a dependent that has not ended.
 -- A dependency without a row counts as done, and any dependent can be retried or reopened: so an item that is not done

@@ -10,7 +10,7 @@ from dibs.rules import items as item_rules
 from dibs.rules.decision import State
 from dibs.rules.resources import with_more
 from dibs.store.sql import new_ids, rows
-from dibs.text.json_text import as_object
+from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 def add(t: Transaction, items: Sequence[NewItem], *, actor: str) -> tuple[Added, ...]:
     new_ids.lock(t, items)
-    existing = _lock_existing(t, {needs for one in items for needs in one.depends_on})
+    statuses = _lock_existing(t, {needs for one in items for needs in one.depends_on})
     token_floor = int(t.scalar("token_floor") or 0)
     given = {one.id for one in items}
-    added = [_insert(t, one, actor, token_floor, given) for one in items]
+    added = [_insert(t, one, actor, token_floor, given, statuses) for one in items]
     # The items may depend on each other in any order, so dependencies are checked at the end.
-    existing |= {item.id for item, is_new in added if is_new}
-    for item, is_new in added:
-        if is_new and item.depends_on:
-            _require_items(t, item, item.depends_on, existing)
-            refuse_cycle(t, item)
+    new = [item for item, is_new in added if is_new]
+    known = statuses.keys() | {item.id for item in new}
+    for item in new:
+        _require_items(item, item.depends_on, known)
+    refuse_cycles(t, new)
     return tuple(_added(t, _make_available(t, item) if is_new else item, existed=not is_new) for item, is_new in added)
 
 
@@ -67,7 +67,7 @@ def edit(
         if add_needs or remove_needs:
             changes |= _merged_needs(t, item, add_needs, remove_needs)
     needs = changes.get("depends_on")
-    existing = _lock_existing(t, needs or ())
+    statuses = _lock_existing(t, needs or ())
     if revision is not None:
         as_read(t, item, revision)
     holder: Claim | None = None
@@ -85,7 +85,7 @@ def edit(
         changes["resources"] = check.resources(with_more(state.item.resources, add_resources))
     open_before = {blocker.item for blocker in state.blockers}
     done_before = [one for one in state.item.depends_on if one not in open_before]
-    blockers = None if needs is None else open_dependencies(t, needs, done_before)
+    blockers = None if needs is None else open_dependencies(statuses, needs, done_before)
     step = item_rules.edit(
         t.now, state, changes, actor=actor, relabel=relabel, blockers=blockers, holder=holder, holds=holds
     )
@@ -94,11 +94,11 @@ def edit(
     last = t.apply_with_effects(state, step)
     if needs is not None:
         if allow_missing:
-            for one in blockers or ():
-                t.run("put_dependency", {"item": item, "needs": one.item})
+            missing = json_text.dumps([one.item for one in blockers or ()])
+            t.run("put_dependencies", {"item": item, "needs": missing})
         else:
-            _require_items(t, step.item, set(needs) - set(state.item.depends_on), existing)
-        refuse_cycle(t, step.item)
+            _require_items(step.item, set(needs) - set(state.item.depends_on), statuses)
+        refuse_cycles(t, [step.item])
     before = item_rules.values_before(state.item, last.item)
     return Edited(**last.item.as_dict(), before=before, blockers=_blockers(t, last.item))
 
@@ -229,7 +229,7 @@ def annotate(
         actor = agent = t.session(session).agent
     state = t.record_due(item)
     run = state.run if token is None else t.run_of(item, token)
-    given = {name: as_object(one) for name, one in (("links", links), ("checks", checks), ("cost", cost))}
+    given = {name: json_text.as_object(one) for name, one in (("links", links), ("checks", checks), ("cost", cost))}
     if run is not None and key is not None:
         reviewing.require_key(run, find_session(t, run.session), key)
     approved = t.approved_draft(state.item)
@@ -258,7 +258,9 @@ def as_read(t: Transaction, item: str, revision: int | None) -> State:
     return state
 
 
-def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int, given: set[str]) -> tuple[Item, bool]:
+def _insert(
+    t: Transaction, new: NewItem, actor: str, token_floor: int, given: set[str], statuses: Mapping[str, str]
+) -> tuple[Item, bool]:
     """The item, and whether it is new: an item of the same subject, or with the same content, is not added again."""
     known = None if new.subject is None else item_of_subject(t, new.subject)
     if known is not None:
@@ -272,7 +274,7 @@ def _insert(t: Transaction, new: NewItem, actor: str, token_floor: int, given: s
         if not item_rules.is_same(new, old, rows.event(first)):
             raise item_rules.id_taken(new, old)
         return old, False
-    blockers = open_dependencies(t, new.depends_on) if new.depends_on else ()
+    blockers = open_dependencies(statuses, new.depends_on)
     step = item_rules.add(t.now, new, actor=actor, token_floor=token_floor, blockers=blockers)
     t.apply(step)
     return step.item, True
@@ -310,35 +312,60 @@ def _make_available(t: Transaction, item: Item) -> Item:
     return step.item
 
 
-def open_dependencies(t: Transaction, needs: Iterable[str], done_before: Sequence[str] = ()) -> list[Blocker]:
-    """The dependencies that are not done. A dependency without a row was pruned after it was done, if it is in
-    `done_before`; otherwise the same call adds it later."""
+def open_dependencies(
+    statuses: Mapping[str, str], needs: Iterable[str], done_before: Sequence[str] = ()
+) -> list[Blocker]:
+    """The dependencies that are not done. One without a status was pruned after it was done, if it is in `done_before`;
+    otherwise the same call adds it."""
     found = []
     for one in needs:
-        row = t.one("item_by_id", id=one)
-        if row is None and one in done_before:
+        if one not in statuses and one in done_before:
             continue
-        status = READY if row is None else rows.item(row).status
+        status = statuses.get(one, READY)
         if status != DONE:
             found.append(Blocker(item=one, status=status, will_move=status not in ENDED))
     return found
 
 
-def _lock_existing(t: Transaction, items: Iterable[str]) -> set[str]:
-    """Lock those of these items that exist, and return them. One that another transaction adds a moment later is not
-    locked: it could become done without a look at the item that is to depend on it."""
-    existing = {one for one in items if not t.is_free_id(one)}
+def statuses_of(t: Transaction, items: Iterable[str]) -> dict[str, str]:
+    """The statuses of those of these items that exist."""
+    ids = list(items)
+    return dict(t.all("statuses_by_id", items=json_text.dumps(ids))) if ids else {}
+
+
+def _lock_existing(t: Transaction, items: Iterable[str]) -> dict[str, str]:
+    """Lock those of these items that exist, and return their statuses. One that another transaction adds a moment later
+    is not locked: it could become done without a look at the item that is to depend on it."""
+    existing = statuses_of(t, items)
     t.lock_items(existing)
-    return existing
+    return statuses_of(t, existing)
 
 
-def _require_items(t: Transaction, item: Item, named: Iterable[str], existing: Container[str]) -> None:
+def _require_items(item: Item, named: Iterable[str], existing: Container[str]) -> None:
     for one in named:
-        if one not in existing or t.is_free_id(one):
+        if one not in existing:
             raise Invalid(f"{item.id} depends on {one}, which does not exist", field="depends_on", item=item.id)
 
 
-def refuse_cycle(t: Transaction, item: Item) -> None:
+def refuse_cycles(t: Transaction, items: Sequence[Item]) -> None:
+    """Refuse items that depend on themselves. All are searched at once: a search for each of a thousand items that
+    follow one another would take seconds, in which all other writers wait."""
+    ids = json_text.dumps([one.id for one in items if one.depends_on])
+    # Only what another item needs can be a part of a cycle.
+    if ids == "[]" or not t.all("needed_items", items=ids):
+        return
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter(rows.grouped(t.all("dependencies_below", items=ids))).prepare()
+    except CycleError as error:
+        cycle = set(error.args[1])
+        # Files of a vault can have made a cycle that has none of these items.
+        for one in [item for item in items if item.id in cycle] or items:
+            _refuse_cycle(t, one)
+
+
+def _refuse_cycle(t: Transaction, item: Item) -> None:
     if item.depends_on and t.one("in_a_cycle", item=item.id) is not None:
         raise Invalid(
             f"{item.id} would depend on itself through {', '.join(item.depends_on)}", field="depends_on", item=item.id

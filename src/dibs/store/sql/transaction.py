@@ -354,12 +354,12 @@ class Transaction(ABC):
         kind = step.event.kind
         if kind == "added":
             self.put_item("insert_item", step.item)
-            self._put_dependencies(step.item, "put_dependency")
+            self._put_dependencies(step.item, "put_dependencies")
         elif kind == "edited":
             self.put_item("rewrite_item", step.item)
             if "depends_on" in step.event.data:
                 self.run("drop_dependencies", {"item": step.item.id})
-                self._put_dependencies(step.item, "put_dependency_if_there")
+                self._put_dependencies(step.item, "put_dependencies_if_there")
         else:
             self.run_one("move_item", rows.plain(step.item))
         if kind == "claimed":
@@ -387,8 +387,8 @@ class Transaction(ABC):
         self.run_one(statement, rows.encode(item))
 
     def _put_dependencies(self, item: Item, statement: str) -> None:
-        for needs in item.depends_on:
-            self.run(statement, {"item": item.id, "needs": needs})
+        if item.depends_on:
+            self.run(statement, {"item": item.id, "needs": json_text.dumps(item.depends_on)})
 
     def touch(self, session: Session) -> None:
         """`touch_session` for a session that was loaded, so that it is known whether there is anything to do."""

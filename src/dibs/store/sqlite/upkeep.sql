@@ -72,9 +72,13 @@ DELETE FROM soft_claims WHERE expires_at <= :now
 -- name: put_dependency
 INSERT OR IGNORE INTO dependencies (item, needs) VALUES (:item, :needs)
 
+-- name: put_dependencies
+INSERT OR IGNORE INTO dependencies (item, needs) SELECT :item, value FROM json_each(:needs)
+
 -- A pruned dependency was done, and a new item with its id must not block the dependent.
--- name: put_dependency_if_there
-INSERT OR IGNORE INTO dependencies (item, needs) SELECT :item, :needs WHERE EXISTS (SELECT 1 FROM items WHERE id = :needs)
+-- name: put_dependencies_if_there
+INSERT OR IGNORE INTO dependencies (item, needs)
+SELECT :item, id FROM items WHERE id IN (SELECT value FROM json_each(:needs))
 
 -- name: drop_dependencies
 DELETE FROM dependencies WHERE item = :item
@@ -85,6 +89,20 @@ WITH RECURSIVE reach (id) AS (
     UNION SELECT dependencies.needs FROM reach JOIN dependencies ON dependencies.item = reach.id
 )
 SELECT 1 FROM reach WHERE id = :item LIMIT 1
+
+-- name: statuses_by_id
+SELECT id, status FROM items WHERE id IN (SELECT value FROM json_each(:items))
+
+-- name: needed_items
+SELECT needs FROM dependencies WHERE needs IN (SELECT value FROM json_each(:items)) LIMIT 1
+
+-- All dependencies that can be reached from these items.
+-- name: dependencies_below
+WITH RECURSIVE reach (id) AS (
+    SELECT value FROM json_each(:items)
+    UNION SELECT dependencies.needs FROM reach JOIN dependencies ON dependencies.item = reach.id
+)
+SELECT dependencies.item, dependencies.needs FROM reach JOIN dependencies ON dependencies.item = reach.id
 
 -- Prunable: ended long ago, and done, or without a dependent that has not ended.
 -- A dependency without a row counts as done, and any dependent can be retried or reopened: so an item that is not done

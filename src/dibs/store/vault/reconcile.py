@@ -163,14 +163,14 @@ class Reconciler:
         t, facts = self.t, task.facts
         at, actor = (t.now, ACTOR) if facts is None else (min(facts.created_at, t.now), facts.created_by)
         # An item with open dependents is archived only if it was done, so an archived dependency blocks nothing.
-        found = item_verbs.open_dependencies(t, task.content["depends_on"])
-        blockers = [one for one in found if one.item not in self._archived()]
         new = NewItem(id=task.id, **task.content)
+        found = item_verbs.open_dependencies(item_verbs.statuses_of(t, new.depends_on), new.depends_on)
+        blockers = [one for one in found if one.item not in self._archived()]
         step = items.add(at, new, actor=actor, token_floor=t.token_floor(), blockers=blockers)
         t.apply(step)
         for one in set(step.item.depends_on) & self._archived():
             t.query("forget_dependency", item=task.id, needs=one)
-        item_verbs.refuse_cycle(t, step.item)
+        item_verbs.refuse_cycles(t, [step.item])
         if step.item.status == READY:
             t.apply(queueing.available(at, State(item=step.item), t.settings))
         if facts is not None:
