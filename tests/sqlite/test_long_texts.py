@@ -50,12 +50,12 @@ def test_a_claim_and_its_end_do_not_write_a_long_payload_again(board: Board, tmp
 def test_a_long_payload_is_decoded_by_who_reads_it_only(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[str] = []
 
-    def loads(text: str) -> object:
+    def decode(text: str) -> object:
         if len(text) >= rows.LATE_MIN:
             decoded.append(text)
-        return json_text.loads(text)
+        return json_text.stored(text)
 
-    monkeypatch.setattr(rows, "loads", loads)
+    monkeypatch.setattr(rows, "stored", decode)
     board.add("x", id="x", payload=LONG)
     me = board.start_session("me").id
     (grant,) = board.next(session=me)

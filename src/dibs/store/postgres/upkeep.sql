@@ -52,9 +52,6 @@ DELETE FROM dibs.soft_claims WHERE session = :session
 -- name: put_dependency
 INSERT INTO dibs.dependencies (item, needs) VALUES (:item, :needs) ON CONFLICT DO NOTHING
 
--- name: put_dependency
-INSERT INTO dibs.dependencies (item, needs) VALUES (:item, :needs) ON CONFLICT DO NOTHING
-
 -- name: put_dependencies
 INSERT INTO dibs.dependencies (item, needs) SELECT :item, json_array_elements_text(:needs::json) ON CONFLICT DO NOTHING
 
