@@ -50,7 +50,7 @@ def test_submit_needs_one_draft(dibs: Dibs) -> None:
 def test_show_has_the_draft_and_what_to_type(drafted: Dibs) -> None:
     told = drafted.ok("show", "x")
     assert "  waits for approval: dibs approve x --revision 4, or send-back, or reject\n" in told
-    assert "    Dear customer,\n\n    we fixed it — überall.\n" in told
+    assert "    | Dear customer,\n    |\n    | we fixed it — überall.\n" in told
     line = drafted.ok("log", "x").splitlines()[-1]
     assert "submitted" in line
     assert "draft: Dear customer," in line
@@ -107,7 +107,7 @@ def test_who_carries_it_out_reads_the_draft_that_was_approved(drafted: Dibs, oth
     alice.ok("approve", "x")
     for _ in range(2):
         told = other.ok("claim", "x")
-        assert re.search(r"the approved draft, by coder · token 1\n    Dear customer,\n", told)
+        assert re.search(r"the approved draft, by coder · token 1\n    \| Dear customer,\n", told)
         other.ok("release", "x")
     assert other.json("claim", "x")["approval"]["run"]["draft"] == DRAFT
 

@@ -534,7 +534,7 @@ def test_what_a_command_said_is_shown_line_by_line(dibs: Dibs, other: Dibs) -> N
     dibs("work", "--once", "--", "sh", "-c", "printf 'one\\n\\033[31mtwo\\n'; exit 75")
     shown = dibs.ok("show", "a")
     assert "token 1  coder  released  0s  now  one \u2026\n" in shown
-    assert "  reason of token 2\n    one\n    \ufffd[31mtwo\n" in shown
+    assert "  reason of token 2\n    | one\n    | \ufffd[31mtwo\n" in shown
     assert "(one \ufffd[31mtwo)" in other.ok("claim", "a")
 
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, ago, clean, clock, number_of, paragraphs
+from dibs.cli.render import (
+    MARK,
+    OUTCOME_COLOURS,
+    STATUS_COLOURS,
+    Paint,
+    ago,
+    clean,
+    clock,
+    number_of,
+    paragraphs,
+    quoted,
+)
 from dibs.model import ENDED, FAILED, IN_PROGRESS
 from dibs.text import priorities, times
 
@@ -26,11 +37,11 @@ def grant(given: Grant, paint: Paint) -> list[str]:
         INDENT + paint(f"{attributes(item)} · token {claim.token} · {left} until {clock(claim.expires_at)}", "dim"),
     ]
     if item.body:
-        lines += ["", *paragraphs(item.body, INDENT), ""]
+        lines += ["", *quoted(item.body, INDENT), ""]
     if item.payload:
         import json
 
-        lines.append(INDENT + paint(json.dumps(item.payload), "dim"))
+        lines.append(INDENT + MARK + paint(json.dumps(item.payload), "dim"))
     return lines + (_previous_run(given.previous, paint) if given.previous else [])
 
 
@@ -53,7 +64,7 @@ def _approved_draft(approval: Approval | None, paint: Paint) -> list[str]:
     if run is None or run.draft is None:
         return []
     heading = f"the approved draft, by {paint.agent(run.agent)} {paint(f'· token {run.token}', 'dim')}"
-    return ["", INDENT + heading, *paragraphs(run.draft, INDENT * 2)]
+    return ["", INDENT + heading, *quoted(run.draft, INDENT * 2)]
 
 
 def latest_decision(board: Board, item: Item) -> Event | None:
@@ -85,17 +96,17 @@ def _previous_run(previous: Previous, paint: Paint) -> list[str]:
         line += f" ({' '.join(paragraphs(run.reason, ''))})"
     lines = [INDENT + paint(line, OUTCOME_COLOURS.get(run.outcome or "", "dim"))]
     lines += notes(previous.notes, paint, INDENT * 2)
-    return lines + [f"{INDENT * 2}{clean(name)}: {clean(str(target))}" for name, target in run.links.items()]
+    return lines + [f"{INDENT * 2}{MARK}{clean(name)}: {clean(str(target))}" for name, target in run.links.items()]
 
 
 def notes(of_run: tuple[Note, ...], paint: Paint, indent: str) -> list[str]:
     """Progress notes with their times; the lines of one note are aligned."""
     lines = []
     for note in of_run:
-        first, *more = paragraphs(note.note, "") or [""]
+        first, *more = quoted(note.note, "") or [MARK.rstrip()]
         at = clock(note.at)
         lines.append(f"{indent}{paint(at, 'dim')}  {first}")
-        lines += paragraphs("\n".join(more), f"{indent}{' ' * len(at)}  ")
+        lines += [f"{indent}{' ' * len(at)}  {line}" for line in more]
     return lines
 
 

@@ -21,6 +21,8 @@ ELLIPSIS = "\u2026"
 #: The least width that a shrunk column keeps.
 COLUMN_MIN = 8
 GAP = "  "
+#: Before each line of a text that somebody wrote.
+MARK = "| "
 #: The sequences that `Paint` writes before its codes and after the text.
 START, END = "\x1b[", "\x1b[0m"
 #: The sequences around the address of a hyperlink (OSC 8); the text follows, and a link without an address ends it.
@@ -171,6 +173,11 @@ def without_colours(line: str) -> str:
 def paragraphs(text: str, indent: str) -> list[str]:
     """The lines of a text, cleaned and indented."""
     return [(indent + clean(line)).rstrip() for line in text.expandtabs(4).splitlines()]
+
+
+def quoted(text: str, indent: str) -> list[str]:
+    """The lines of a text that somebody wrote, each with a mark: no text can pass for what dibs itself says."""
+    return paragraphs(text, f"{indent}{MARK}")
 
 
 def width(text: str) -> int:

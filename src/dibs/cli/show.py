@@ -8,6 +8,7 @@ from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import (
     ELLIPSIS,
+    MARK,
     OUTCOME_COLOURS,
     STATUS_COLOURS,
     ago,
@@ -17,6 +18,7 @@ from dibs.cli.render import (
     now_ms,
     number_of,
     paragraphs,
+    quoted,
     until,
 )
 from dibs.errors import SessionNotFound
@@ -66,11 +68,11 @@ def item_lines(cli: Cli, detail: Detail) -> list[str]:
         *(INDENT + line for line in _state(cli, detail)),
     ]
     if item.body:
-        lines += ["", *paragraphs(item.body, INDENT)]
+        lines += ["", *quoted(item.body, INDENT)]
     if item.payload:
         import json
 
-        lines += ["", *paragraphs(json.dumps(item.payload, indent=2), INDENT)]
+        lines += ["", *quoted(json.dumps(item.payload, indent=2), INDENT)]
     lines += _draft(cli, detail)
     if detail.runs:
         lines += ["", *_run_rows(cli, detail), *_results(cli, detail)]
@@ -156,13 +158,13 @@ def _draft(cli: Cli, detail: Detail) -> list[str]:
     if run is None or run.draft is None:
         return []
     heading = f"draft by {cli.paint.agent(run.agent)} {cli.paint(f'{ago(run.ended_at)} · token {run.token}', 'dim')}"
-    return ["", INDENT + heading, *paragraphs(run.draft, INDENT * 2)]
+    return ["", INDENT + heading, *quoted(run.draft, INDENT * 2)]
 
 
 def _long_reason(cli: Cli, detail: Detail) -> list[str]:
     """The reason of the latest ended run, if it has more than the one line that the table of runs shows."""
     run = next((run for run in detail.runs if run.outcome is not None), None)
-    reason = paragraphs((run.reason if run else None) or "", INDENT * 2)
+    reason = quoted((run.reason if run else None) or "", INDENT * 2)
     if run is None or len(reason) < 2:
         return []
     return ["", f"{INDENT}reason of {cli.paint(f'token {run.token}', 'dim')}", *reason]
@@ -174,8 +176,9 @@ def _results(cli: Cli, detail: Detail) -> list[str]:
 
     lines = []
     for run in detail.runs:
-        links = [f"{INDENT * 2}{clean(name)}: {cli.paint.link(str(url), str(url))}" for name, url in run.links.items()]
-        others = [line for one in checks_and_cost(run.checks, run.cost) for line in paragraphs(one, INDENT * 2)]
+        before = INDENT * 2 + MARK
+        links = [f"{before}{clean(name)}: {cli.paint.link(str(url), str(url))}" for name, url in run.links.items()]
+        others = [line for one in checks_and_cost(run.checks, run.cost) for line in quoted(one, INDENT * 2)]
         if links or others:
             lines += ["", f"{INDENT}results of {cli.paint(f'token {run.token}', 'dim')}", *links, *others]
     return lines
