@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Grant, Owner
+    from dibs.model import Grant, Owner, Sweep
     from dibs.store.contract import Store, Watch
 
     T = TypeVar("T")
@@ -82,10 +82,7 @@ class BoardBase:
             return watch
         from dibs.sdk.sweeper import Sweeper, SweepingWatch
 
-        def sweep() -> Any:
-            return self.store.sweep(dead=self._dead_owners(), limit=self.settings.sweep_batch)
-
-        return SweepingWatch(watch, Sweeper(self.store, sweep, self.reap_dead_owners))
+        return SweepingWatch(watch, Sweeper(self.store, self.record_due, self.reap_dead_owners))
 
     def _watch(self, session: str | None) -> Watch:
         return self.store.watch(session=session) if self._shared_watch is None else self._shared_watch(session)
@@ -159,6 +156,10 @@ class BoardBase:
                 if not (is_held_up(answer) and self.reap_dead_owners()):
                     return answer
         return verb()
+
+    def record_due(self, limit: int | None = None) -> Sweep:
+        """Record what is overdue, and end the claims of owners that this process can prove dead."""
+        return self.store.sweep(dead=self._dead_owners(), limit=limit or self.settings.sweep_batch)
 
     def reap_dead_owners(self) -> bool:
         """End the claims of owners that this process can prove dead; return whether there were any."""

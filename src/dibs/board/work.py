@@ -323,9 +323,11 @@ class WorkVerbs(BoardBase):
         )
 
     def sweep(self, *, limit: int | None = None) -> Sweep:
-        """Record what is overdue, and end the claims of owners that this process can prove dead."""
+        """`record_due`, and end sessions that hold nothing and have been silent for a day."""
         limit = self.settings.sweep_batch if limit is None else check.limit(limit)
-        return self.store.sweep(dead=self._dead_owners(), limit=limit)
+        swept = self.record_due(limit)
+        self.store.end_silent(limit=limit)  # after lapsed claims were recorded
+        return swept
 
     # Waiting for one item
 

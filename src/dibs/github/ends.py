@@ -11,7 +11,8 @@ that do so at the same time, at least one sees what the other did.
 from __future__ import annotations
 
 from dibs.errors import SessionNotFound
-from dibs.github.payload import CLOSED, ENDS_PREFIX, STATES, WORK_STATES, WORKFLOW_RUN, Fact, digest, session_id
+from dibs.github.payload import CLOSED, STATES, WORK_STATES, WORKFLOW_RUN, Fact, digest, session_id
+from dibs.rules.sessions import ENDS_PREFIX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

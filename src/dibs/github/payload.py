@@ -30,8 +30,6 @@ CONCLUSIONS = {"failure": FAILED, "timed_out": FAILED, "startup_failure": FAILED
 GONE = frozenset({"deleted", "transferred"})
 MEMBERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 SUBJECT_PREFIX = "github:"
-#: How the ids of sessions begin that keep the cursor of a repository, and the ends of its subjects.
-SESSION_PREFIXES = CURSOR_PREFIX, ENDS_PREFIX = ("github:", "github-ends:")
 WORKFLOWS_FOLDER = ".github/workflows/"
 BODY_BYTES_MAX = 200_000
 CUT = "\n\n(cut; see the original)"

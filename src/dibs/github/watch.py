@@ -17,6 +17,7 @@ from dibs.github.decide import INSTANT_LENGTH, remembered
 from dibs.github.out import Outbound, Wrote
 from dibs.github.payload import PULL_REQUEST, Fact
 from dibs.model import ENDED, PENDING_APPROVAL, STATUSES
+from dibs.rules.sessions import CURSOR_PREFIX
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -50,7 +51,7 @@ class Watcher:
     def __init__(self, board: Board, api: Api, repository: str, policy: Policy) -> None:
         self._board, self._api, self._policy = board, api, policy
         self._repository, self._path = repository, f"/repos/{repository}"
-        self._session = payload.session_id(payload.CURSOR_PREFIX, repository)
+        self._session = payload.session_id(CURSOR_PREFIX, repository)
         self._cursor, events = self._kept_cursor()
         is_out = policy.out.is_about(repository)
         self._out = Outbound(board, api.another(), repository, policy.out, events) if is_out else None

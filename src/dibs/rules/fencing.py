@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LAPSED = frozenset({"expired", "owner_died"})
 #: The least number of heartbeats within a TTL.
 BEATS_IN_TTL = 3
+#: A session whose `next` finds nothing is noted as seen this often: each time is a write.
+IDLE_SEEN_SECONDS = 3600.0
 
 
 def live(claim: Claim, now: int) -> bool:
@@ -148,6 +150,11 @@ def is_session_due(session: Session, now: int, at_most_every_seconds: float | No
     """`is_due` for a session without claims: whether it was last seen long enough ago."""
     every = round((at_most_every_seconds or 0) * 1000)
     return not now - every < session.seen_at <= now
+
+
+def is_idle_due(session: Session, now: int) -> bool:
+    """Whether a session that found nothing to claim is noted as seen: rarely, but long before it ends as silent."""
+    return is_session_due(session, now, IDLE_SEEN_SECONDS)
 
 
 def renewal(claim: Claim, now: int, settings: Settings, *, renewed: bool = True) -> Renewal:

@@ -1,4 +1,4 @@
-"""Decisions about sessions: which one may be the parent of which, and what a heartbeat makes of its meta.
+"""Decisions about sessions: which one may be the parent of which, when one is given up, and what is told of its meta.
 
 A child session, such as that of a subagent, ends with its parent. A live session keeps the parent that it was started
 with, and all ancestors of a live session are live: every verb that ends a session ends its descendants, too.
@@ -16,8 +16,43 @@ if TYPE_CHECKING:
 
     from dibs.model import Session
 
+#: A session that holds nothing ends when it has called no verb for so long. Its client starts it again on its return.
+SILENT_SECONDS = 86400.0
+WAS_SILENT = "silent for a day"
+#: How the ids of sessions begin in whose meta dibs keeps what it knows of GitHub: the cursor of a repository, and the
+#: ends of its subjects. They hold nothing, and may call no verb for long.
+KEPT_PREFIXES = CURSOR_PREFIX, ENDS_PREFIX = ("github:", "github-ends:")
+#: What a list tells of the meta of each session: entries that are short, and together no longer than this.
+META_ENTRY_MAX = 200
+META_SHOWN_MAX = 1000
+#: The entries that are told first: health is scored by it.
+META_FIRST = ("context_percent",)
 #: How many ancestors a session can have. An end of a session ends all its descendants in one transaction.
 ANCESTORS_MAX = 4
+
+
+def is_silent(session: Session, now: int) -> bool:
+    """Whether a session ends that holds nothing, waits for nothing and has no live child."""
+    if session.ended_at is not None or session.id.startswith(KEPT_PREFIXES):
+        return False
+    return session.seen_at < silent_since(now)
+
+
+def silent_since(now: int) -> int:
+    """Who was seen last before this instant is silent."""
+    return now - round(SILENT_SECONDS * 1000)
+
+
+def told(session: Session) -> Session:
+    """A session for a list, with as much of its meta as a list of thousands can have."""
+    found: dict[str, Any] = {}
+    size = 0
+    for name in sorted(session.meta, key=lambda name: name not in META_FIRST):
+        length = len(name) + len(json_text.dumps(session.meta[name]))
+        if length <= META_ENTRY_MAX and size + length <= META_SHOWN_MAX:
+            found[name] = session.meta[name]
+            size += length
+    return session if len(found) == len(session.meta) else session.replace(meta=found)
 
 
 def require_parent(session: str, ancestors: Sequence[str]) -> None:

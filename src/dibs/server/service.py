@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import TypeVar
 
 from fastapi import Request
@@ -212,10 +213,14 @@ class Service:
     def _sweep(self) -> None:
         """Sweep as soon as something is due, so that watchers see it then."""
         board, every_seconds = self.board, self.settings.sweep_seconds
-        sweeper = Sweeper(board.store, board.sweep, board.reap_dead_owners, every_seconds=every_seconds)
+        sweeper = Sweeper(board.store, board.record_due, board.reap_dead_owners, every_seconds=every_seconds)
+        silent_at = 0.0
         while not self.feed.stopping:
             try:
                 sweeper.sweep_if_due()
+                if monotonic() >= silent_at:
+                    ended = board.store.end_silent(limit=self.settings.sweep_batch)
+                    silent_at = monotonic() + (0 if ended else every_seconds)
                 self.feed.wait_for_stop(min(sweeper.seconds_left(), self._catch_up()))
             except Exception:
                 # A failure about one item must not stop the sweep of all others.

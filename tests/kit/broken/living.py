@@ -8,6 +8,7 @@ import time
 
 from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
 from dibs.model import Ended, Owner
+from dibs.rules.sessions import WAS_SILENT, is_silent
 from dibs.system import owner
 from tests.kit.broken.mistake import Mistake, caught_by
 
@@ -339,3 +340,31 @@ class KeepsAnswersAfterwards(Mistake):
         if request is not None:
             self._answers[request.id] = renewal
         return renewal
+
+
+@caught_by("sessions")
+class EndsWhoIsSilentWhateverItHolds(Mistake):
+    """Also a session with a claim, a ticket or a live child."""
+
+    def end_silent(self, *, limit: int) -> tuple[str, ...]:
+        silent = [one.session for one in self.inner.sessions(limit=limit) if is_silent(one.session, self._latest_at())]
+        for one in silent:
+            self.inner.end_session(one.id, reason=WAS_SILENT)
+        return tuple(one.id for one in silent)
+
+    def _latest_at(self) -> int:
+        return self.inner.view().at
+
+
+@caught_by("sessions")
+class ForgetsWhoFoundNothing(Mistake):
+    """A session whose `next` finds nothing ends after a day, whatever it asks."""
+
+    def next(self, **asked: Any) -> tuple[Grant, ...]:
+        before = {one.session.id: one.session.seen_at for one in self.inner.sessions(limit=1000)}
+        found: tuple[Grant, ...] = self.inner.next(**asked)
+        if not found:
+            self.raw(
+                "UPDATE sessions SET seen_at = :at WHERE id = :id", at=before[asked["session"]], id=asked["session"]
+            )
+        return found

@@ -15,9 +15,9 @@ from fastapi.responses import Response
 from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import Forbidden, Invalid, Unauthenticated
-from dibs.github.payload import SESSION_PREFIXES
 from dibs.model import ADMIN, AGENT, LOGINS, PERSON, SQL, Key, Session
 from dibs.rules.decision import BOARD
+from dibs.rules.sessions import KEPT_PREFIXES
 from dibs.value import Value
 
 COOKIE = "dibs_session"
@@ -256,7 +256,7 @@ class Callers:
 
     def require_free_id(self, caller: Caller, session: object) -> None:
         """A program that started the session in which a repository's place is kept could let dibs overlook it."""
-        if caller.role != ADMIN and isinstance(session, str) and session.startswith(SESSION_PREFIXES):
+        if caller.role != ADMIN and isinstance(session, str) and session.startswith(KEPT_PREFIXES):
             raise Forbidden("sessions of this name keep what GitHub said; choose another id", session=session)
 
     def agent_for(self, caller: Caller, name: str | None, default: str = "") -> str:

@@ -161,6 +161,11 @@ class Store(Verbs):
 
     # What only some stores can do
 
+    def end_silent(self, *, limit: int) -> tuple[str, ...]:
+        """End live sessions that have called no verb for a day, at most `limit`, if they hold nothing, wait for nothing
+        and have no live child; their ids. Behind a server, the server does that."""
+        return ()
+
     def take_up(self, session: str, *, key: str, agent: str) -> Session:
         """Bind a live session of this agent that was started in SQL, and so without a key, to this key of the agent.
         Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a

@@ -32,6 +32,17 @@ SELECT item, NULL FROM dibs.claims WHERE session = :session
 UNION ALL SELECT item, NULL FROM dibs.tickets WHERE session = :session AND closed_at IS NULL
 UNION ALL SELECT NULL, id FROM dibs.sessions WHERE parent = :session AND ended_at IS NULL
 
+-- Live sessions that hold nothing, wait for nothing, have no live child, and were not seen since; with `among`, of these.
+-- name: silent_sessions
+SELECT s.id FROM dibs.sessions s
+WHERE s.ended_at IS NULL AND s.seen_at < :since
+  AND (:among::text IS NULL OR s.id = ANY (ARRAY(SELECT json_array_elements_text(:among::json))))
+  AND NOT EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
+  AND NOT EXISTS (SELECT 1 FROM dibs.tickets t WHERE t.session = s.id AND t.closed_at IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM dibs.soft_claims c WHERE c.session = s.id)
+  AND NOT EXISTS (SELECT 1 FROM dibs.sessions child WHERE child.parent = s.id AND child.ended_at IS NULL)
+ORDER BY s.id LIMIT :limit
+
 -- name: tickets_of_session
 SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL ORDER BY item
 

@@ -155,6 +155,15 @@ class SqlVerbs:
         matches = None if filter is None else store.read(lambda t: find(t, filter, asked["expect"]))
         return store.write(lambda t: work(t, verb, matches=matches, **asked), request, Bulk)
 
+    def end_silent(self, *, limit: int) -> tuple[str, ...]:
+        """The sessions are searched among all live ones, so that is a read: it delays no writer."""
+        find = function_of(_HERE + "session_verbs", "silent_sessions")
+        end = function_of(_HERE + "session_verbs", "end_silent")
+        store: Any = self
+        found = store.read(lambda t: find(t, limit))
+        ended: tuple[str, ...] = store.write(lambda t: end(t, found)) if found else ()
+        return ended
+
     def view(self) -> Any:
         return self._at_the_end_of_the_feed("view")
 

@@ -21,6 +21,7 @@ from dibs.model import (
 )
 from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, View, Vitals, Waiter
 from dibs.rules import fencing, health
+from dibs.rules.sessions import told
 from dibs.store.sql import projection, rows, stats
 from dibs.store.sql.rows import blocker
 from dibs.system import collector
@@ -59,8 +60,6 @@ RUNS_SHOWN = 10
 NOTE_LENGTH_MAX = 500
 #: A note is searched among this many latest events of its item.
 NOTE_EVENTS = 20
-#: Longer entries of a session's `meta` are left off, since a view may show a thousand sessions.
-META_LENGTH_MAX = 200
 #: What a dashboard has to know to show the same marks as the board.
 SETTINGS = (
     *("ttl_seconds", "heartbeat_seconds", "stale_seconds", "orphan_seconds", "warning_seconds", "expiring_seconds"),
@@ -215,7 +214,7 @@ def _seat(t: Transaction, session: Session, claims: list[Claim | Held], runs: li
         agent=session.agent,
         kind=session.kind,
         host=session.host,
-        meta={name: value for name, value in session.meta.items() if len(json_text.dumps(value)) <= META_LENGTH_MAX},
+        meta=told(session).meta,
         started_at=session.started_at,
         seen_at=session.seen_at,
         score=score,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dibs.errors import Forbidden, Invalid
 from dibs.model import SQL, Agent, SessionEnd
 from dibs.rules import ending, fencing
-from dibs.rules.sessions import ANCESTORS_MAX, require_parent, require_same_parent
+from dibs.rules.sessions import (
+    ANCESTORS_MAX,
+    WAS_SILENT,
+    is_silent,
+    require_parent,
+    require_same_parent,
+    silent_since,
+)
 from dibs.store.sql import rows
 from dibs.store.sql.ticket_verbs import close_ticket
 from dibs.text import json_text
@@ -74,6 +81,25 @@ def end_session(t: Transaction, session: str, *, reason: str | None = None) -> S
         close_session(t, one, ending.PARENT_ENDED)
     ended = close_session(t, found, reason or "ended by its owner")
     return SessionEnd(session=ended, released=tuple(item.id for item in released))
+
+
+def silent_sessions(t: Transaction, limit: int, among: Sequence[str] | None = None) -> list[str]:
+    """Live sessions that hold nothing, wait for nothing, have no live child and are silent, at most `limit`."""
+    asked = None if among is None else json_text.dumps(list(among))
+    return [id for (id,) in t.all("silent_sessions", since=silent_since(t.now), among=asked, limit=limit)]
+
+
+def end_silent(t: Transaction, found: Sequence[str]) -> tuple[str, ...]:
+    """End those of these sessions that are silent still: none of them gets a claim once it is locked."""
+    for id in sorted(found):
+        t.lock_session(id)
+    ended = []
+    for id in silent_sessions(t, len(found), found):
+        session = find_session(t, id)
+        if session is not None and is_silent(session, t.now):
+            close_session(t, session, WAS_SILENT)
+            ended.append(id)
+    return tuple(ended)
 
 
 def live_descendants(t: Transaction, sessions: Sequence[str]) -> list[Session]:

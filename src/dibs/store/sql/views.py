@@ -8,6 +8,7 @@ from dibs.model import IN_PROGRESS, READY, STATUSES, Agent, Detail, Holding, Ses
 from dibs.rules import fencing, queueing
 from dibs.rules.claiming import Claimant, skips
 from dibs.rules.refusals import item_not_found
+from dibs.rules.sessions import told
 from dibs.store.contract import page
 from dibs.store.sql import projection, rows
 from dibs.store.sql.ticket_verbs import latest_ticket
@@ -144,7 +145,7 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
         if ended or session.ended_at is None:
             recent = t.all("runs_of_session", session=session.id, limit=RECENT_RUNS)
             last = tuple(projected.run(rows.run(run)) for run in recent)
-            views.append(SessionView(session=session, claims=held, recent=last))
+            views.append(SessionView(session=told(session), claims=held, recent=last))
     return tuple(views[:limit])
 
 

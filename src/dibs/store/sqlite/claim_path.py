@@ -107,6 +107,8 @@ def next_(
     if grants:
         t.spend(claimant, len(grants))
         t.touch(claimant.session)
+    elif fencing.is_idle_due(claimant.session, t.now):
+        t.touch_session(session)
     return tuple(grants)
 
 

@@ -35,6 +35,16 @@ DELETE FROM requests WHERE (actor, id) IN (
 -- name: trim_activity
 DELETE FROM activity WHERE id <= (SELECT max(id) FROM activity) - :kept
 
+-- Live sessions that hold nothing, wait for nothing, have no live child, and were not seen since; with `among`, of these.
+-- name: silent_sessions
+SELECT id FROM sessions s
+WHERE ended_at IS NULL AND seen_at < :since AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
+  AND NOT EXISTS (SELECT 1 FROM claims WHERE session = s.id)
+  AND NOT EXISTS (SELECT 1 FROM tickets WHERE session = s.id AND closed_at IS NULL)
+  AND id NOT IN (SELECT session FROM soft_claims)
+  AND NOT EXISTS (SELECT 1 FROM sessions child WHERE child.parent = s.id AND child.ended_at IS NULL)
+LIMIT :limit
+
 -- name: tickets_of_session
 SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
 

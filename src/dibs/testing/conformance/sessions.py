@@ -8,6 +8,7 @@ import subprocess
 from dibs.check import META_BYTES_MAX
 from dibs.errors import Invalid, ItemAlreadyClaimed, SessionNotFound
 from dibs.model import Owner, Session
+from dibs.rules.sessions import KEPT_PREFIXES, META_SHOWN_MAX, SILENT_SECONDS, WAS_SILENT
 from dibs.system import owner
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, ids, kinds, latest, refused, session
 from dibs.testing.harness import Harness
@@ -105,6 +106,59 @@ class TestSessions:
         again = board.start_session("coder", id="s")
         assert (again.ended_at, again.end_reason) == (None, None)
         assert board.claim("x", session="s")
+
+    def test_a_session_that_holds_nothing_ends_after_a_day_of_silence(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x")
+        board.start_session("coder", id="silent", kind="person", meta={"a": 1})
+        parent = board.start_session("coder", id="parent").id
+        board.start_session("coder", id="child", parent=parent)
+        harness.clock.advance(SILENT_SECONDS - 60)
+        board.heartbeat(session="child")
+        board.sweep()
+        assert {view.session.id for view in board.sessions()} == {"silent", "parent", "child"}, "not yet"
+        harness.clock.advance(120)
+        board.sweep()
+        assert {view.session.id for view in board.sessions()} == {"parent", "child"}, "a parent as long as a child"
+        ended = board.find_session("silent")
+        assert (ended.end_reason, ended.meta) == (WAS_SILENT, {"a": 1})
+        error = refused(SessionNotFound, board.claim, "x", session="silent")
+        assert WAS_SILENT in error.message
+        board.start_session("coder", id="silent")
+        assert board.claim("x", session="silent"), "who comes back starts again"
+
+    def test_who_holds_or_waits_for_something_is_not_silent(self, harness: Harness) -> None:
+        """Nor who asked for something, in vain; nor what dibs keeps of another system."""
+        board = harness.board()
+        added(board, "x", "y")
+        for id in ("holder", "waiter", "asker", "worker"):
+            board.start_session("coder", id=id, kind="person")
+        board.start_session("github", id=f"{KEPT_PREFIXES[0]}acme/shop", meta={"cursor": {}})
+        harness.clock.advance(SILENT_SECONDS - 60)
+        board.claim("x", session="holder", ttl_seconds=TTL_SECONDS)
+        board.claim("y", session="worker", ttl_seconds=TTL_SECONDS)
+        assert board.next(session="asker") == ()
+        board.wait("x", session="waiter")
+        harness.clock.advance(119)
+        board.sweep()
+        kept = f"{KEPT_PREFIXES[0]}acme/shop"
+        assert {view.session.id for view in board.sessions()} == {"holder", "waiter", "asker", "worker", kept}
+        harness.clock.advance(SILENT_SECONDS)
+        board.wait("x", session="waiter")
+        board.sweep()
+        assert {view.session.id for view in board.sessions()} == {"waiter", kept}
+
+    def test_a_list_tells_as_much_of_each_session_as_a_list_can(self, harness: Harness) -> None:
+        board = harness.board()
+        meta = {**{f"name-{number}": number for number in range(500)}, "context_percent": 40, "log": "x" * 5000}
+        board.start_session("coder", id="s", meta=meta)
+        (view,) = board.sessions()
+        (seat,) = board.view().sessions
+        assert view.session.meta == seat.meta
+        assert len(str(seat.meta)) < 2 * META_SHOWN_MAX
+        assert (seat.meta["context_percent"], seat.meta["name-0"]) == (40, 0)
+        assert "log" not in seat.meta
+        assert board.find_session("s").meta == meta, "one session in full"
 
     def test_an_ended_session_stays_its_agents(self, harness: Harness) -> None:
         board = harness.board()

@@ -384,6 +384,7 @@ BEGIN
         p_lows := '{}';
     END LOOP;
     IF picked.chosen = '{}' THEN
+        UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT (seen_at > at - 3600000 AND seen_at <= at);
         RETURN json_build_object('grants', '[]'::json, 'thorough', true, 'look_seconds', took, 'ended', ended, 'moved', moved);
     END IF;
     at := dibs.clock();
