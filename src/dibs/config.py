@@ -56,6 +56,7 @@ class Settings(Value):
     ticket_ttl_seconds: float = 600
     ticket_ttl_seconds_max: float = 24 * 3600
     waiters_max: int = 1000
+    sessions_per_key: int = 20_000
     retry_backoff_seconds: float = 30
     retry_backoff_seconds_max: float = 3600
     request_kept_seconds: float = 24 * 3600

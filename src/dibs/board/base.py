@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Self, TypeVar
 
+    from dibs.board.session_room import SessionRoom
     from dibs.config import Settings
     from dibs.model import Grant, Owner, Sweep
     from dibs.store.contract import Store, Watch
@@ -53,6 +54,7 @@ class BoardBase:
         self.settings = settings
         self._named_actor = None if actor is None else check.name(actor, "actor")
         self._shared_watch = watch
+        self._room: SessionRoom | None = None
 
     def __enter__(self) -> Self:
         return self

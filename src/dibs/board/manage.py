@@ -67,18 +67,29 @@ class ManageVerbs(ItemVerbs):
         agent = check.agent_name(agent)
         if owner_pid is not None:
             owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
-        return self.store.start_session(
-            Session(
-                id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.session_id(id),
-                agent=agent,
-                kind=check.name(kind, "kind"),
-                host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
-                owner=None if owner is None else check.owner(owner),
-                meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
-                key=key,
-                parent=None if parent is None else check.name(parent, "parent"),
-            )
+        found = Session(
+            id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.session_id(id),
+            agent=agent,
+            kind=check.name(kind, "kind"),
+            host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
+            owner=None if owner is None else check.owner(owner),
+            meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
+            key=key,
+            parent=None if parent is None else check.name(parent, "parent"),
         )
+        if key is not None:
+            self._require_room(found, key)
+        return self.store.start_session(found)
+
+    def _require_room(self, session: Session, key: str) -> None:
+        """Refuse a session of a key that has too many live ones."""
+        from dibs.board.session_room import SessionRoom
+        from dibs.text import json_text
+
+        if self._room is None:
+            self._room = SessionRoom()
+        size = len(json_text.dumps(session.meta))
+        self._room.require(self.store, key, session.id, size, self.settings.sessions_per_key)
 
     def end_session(self, session: str, *, reason: str | None = None, request_id: str | None = None) -> SessionEnd:
         session = check.session_id(session)

@@ -166,6 +166,10 @@ class Store(Verbs):
         and have no live child; their ids. Behind a server, the server does that."""
         return ()
 
+    def sessions_of_key(self, key: str) -> tuple[int, int]:
+        """How many live sessions a key has, and how many characters of `meta` they have together. Only servers ask."""
+        raise Invalid("only a server counts the sessions of a key", field="store")
+
     def take_up(self, session: str, *, key: str, agent: str) -> Session:
         """Bind a live session of this agent that was started in SQL, and so without a key, to this key of the agent.
         Any other session, and one that is bound to another valid key, is answered unchanged. Only servers call this: a

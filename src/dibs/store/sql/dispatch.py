@@ -95,6 +95,7 @@ class SqlVerbs:
     take_up = _write("session_verbs", "take_up")
     end_session = _write("session_verbs", "end_session", SessionEnd)
     find_session = _read("session_verbs", "find_session")
+    sessions_of_key = _read("session_verbs", "sessions_of_key")
     put_key = _write("session_verbs", "put_key")
     find_key = _read("session_verbs", "find_key")
     keys = _read("session_verbs", "keys")

@@ -83,6 +83,12 @@ def end_session(t: Transaction, session: str, *, reason: str | None = None) -> S
     return SessionEnd(session=ended, released=tuple(item.id for item in released))
 
 
+def sessions_of_key(t: Transaction, key: str) -> tuple[int, int]:
+    """How many live sessions a key has, and how many characters of meta they have."""
+    live, size = t.one("sessions_of_key", key=key) or (0, 0)
+    return int(live), int(size)
+
+
 def silent_sessions(t: Transaction, limit: int, among: Sequence[str] | None = None) -> list[str]:
     """Live sessions that hold nothing, wait for nothing, have no live child and are silent, at most `limit`."""
     asked = None if among is None else json_text.dumps(list(among))

@@ -45,6 +45,9 @@ WHERE ended_at IS NULL AND seen_at < :since AND (:among IS NULL OR id IN (SELECT
   AND NOT EXISTS (SELECT 1 FROM sessions child WHERE child.parent = s.id AND child.ended_at IS NULL)
 LIMIT :limit
 
+-- name: sessions_of_key
+SELECT count(*), coalesce(sum(length(meta)), 0) FROM sessions WHERE ended_at IS NULL AND key = :key
+
 -- name: tickets_of_session
 SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
 
