@@ -60,7 +60,47 @@ def test_costs_links_and_sessions_are_text_of_the_board_too(shop: Shop, browser:
     shop.board.done("paid", session=shop.fleet.sessions[3], cost=cost, links={"of": {"a": 1}})
     with opened(shop, browser, "item?item=paid") as page:
         cell = page.locator("table.runs td").last
-        expect(cell.locator("bdi", has_text=backwards)).to_have_text(f"3 {backwards}")
+        expect(cell.locator("bdi", has_text="\ufffddsu")).to_have_text("3 \ufffddsu")
         expect(cell).to_contain_text('{"in":5} tokens')
         expect(cell).to_contain_text('of {"a":1}')
         assert page.locator("article option:not([dir=auto])").count() == 0
+
+
+#: Each of these would let a text read as another one.
+REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+#: What a page shows or says: its texts, and the attributes that people read.
+SHOWN = """() => {
+    const texts = [];
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) texts.push(walk.currentNode.data);
+    const read = ["title", "aria-label", "alt", "placeholder", "label"];
+    for (const one of document.querySelectorAll("*"))
+        for (const name of read) texts.push(one.getAttribute(name) ?? "");
+    return [document.title, ...texts].join(" ");
+}"""
+
+
+def test_nothing_that_reorders_text_is_shown(shop: Shop, browser: Browser) -> None:
+    """Neither in texts nor in tooltips; a form has it, since it sends the text back."""
+    text = f"pay \u202eynapmoc rehtona\u202c {REORDERING} marked"
+    session = shop.fleet.sessions[3]
+    shop.board.add(text, id="reordered", body=text, priority=20, needs_approval=True)
+    shop.board.add(text, id="held", body=text, priority=20)
+    shop.board.claim("held", session=session)
+    shop.board.progress("held", text, session=session)
+    shop.board.add(text, id="drafted", body=text, priority=20)
+    shop.board.claim("drafted", session=session)
+    shop.board.submit("drafted", session=session, draft=text, note=text, links={text: text}, cost={text: 1})
+    seen = 0
+    with opened(shop, browser) as page:
+        for view in (*VIEWS, "queue?item=held", "item?item=held", "item?item=drafted", "approvals?item=drafted"):
+            page.goto(re.sub("#.*", f"#{view}", page.url))
+            page.wait_for_selector(CONTENT.get(view, "article.item .runs td, main"))
+            shown = page.evaluate(SHOWN)
+            assert re.findall(f".{{0,40}}[{REORDERING}]", shown) == [], view
+            seen += "marked" in shown
+        assert seen > 3, "the texts are on these pages"
+        page.goto(re.sub("#.*", "#item?item=reordered", page.url))
+        expect(page.locator("article.item h1")).to_contain_text("\ufffdynapmoc rehtona\ufffd")
+        page.get_by_title("edit (e)").click()
+        expect(page.locator("dialog [name=title]")).to_have_value(text)

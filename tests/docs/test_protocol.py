@@ -36,7 +36,7 @@ from tests.kit.contract import Contract
 PROTOCOL = read("docs/protocol.md")
 
 #: What a board has besides verbs.
-NO_VERBS = {"close", "check", "watch", "reap_dead_owners", "keep_key", "session", "asession"}
+NO_VERBS = {"close", "check", "watch", "reap_dead_owners", "record_due", "keep_key", "session", "asession"}
 #: Verbs that say no only to wrong input, or when the store does not answer.
 NEVER_REFUSED = {
     *("list", "set_agent", "agents", "sessions", "sweep", "prune", "export"),

@@ -9,6 +9,7 @@ import "./parts/slots";
 import "./shell/app";
 import "./shell/dialogs";
 import "./shell/lamp";
+import "./shell/shown";
 import "./state/board";
 import "./state/clock";
 import "./state/health";

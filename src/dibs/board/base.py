@@ -163,6 +163,12 @@ class BoardBase:
         """Record what is overdue, and end the claims of owners that this process can prove dead."""
         return self.store.sweep(dead=self._dead_owners(), limit=limit or self.settings.sweep_batch)
 
+    def sweep(self, *, limit: int | None = None) -> Sweep:
+        """`record_due`, and end sessions that hold nothing and have been silent for a day."""
+        swept = self.record_due(limit if limit is None else check.limit(limit))
+        self.store.end_silent(limit=limit or self.settings.sweep_batch)  # after lapsed claims were recorded
+        return swept
+
     def reap_dead_owners(self) -> bool:
         """End the claims of owners that this process can prove dead; return whether there were any."""
         dead = self._dead_owners()

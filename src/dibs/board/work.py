@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from dibs.model import Ended, Finished, Grant, Heartbeat, Reason, Renewal, SoftClaim, Sweep, Waiting
+    from dibs.model import Ended, Finished, Grant, Heartbeat, Reason, Renewal, SoftClaim, Waiting
 
 
 class WorkVerbs(BoardBase):
@@ -321,13 +321,6 @@ class WorkVerbs(BoardBase):
         return self._call_as_holder(
             self.store.submit, item, session=session, recover=recover, request_id=request_id, **parameters
         )
-
-    def sweep(self, *, limit: int | None = None) -> Sweep:
-        """`record_due`, and end sessions that hold nothing and have been silent for a day."""
-        limit = self.settings.sweep_batch if limit is None else check.limit(limit)
-        swept = self.record_due(limit)
-        self.store.end_silent(limit=limit)  # after lapsed claims were recorded
-        return swept
 
     # Waiting for one item
 

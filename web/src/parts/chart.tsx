@@ -4,7 +4,7 @@ import "./language";
 import uPlot from "uplot";
 import { isDark } from "../state/prefs";
 import type { Values } from "../state/series";
-import { hour } from "../state/text";
+import { hour, shown } from "../state/text";
 import { duration } from "./duration";
 import { Later } from "./later";
 
@@ -98,7 +98,7 @@ function plotted(element: HTMLElement, { from, step, lines, kind }: Charted): ()
       ],
       series: [
         {},
-        ...lines.map((line) => ({ label: line.name, stroke: color(line.tone), width: 1.5, points: { show: false }, spanGaps: true })),
+        ...lines.map((line) => ({ label: shown(line.name), stroke: color(line.tone), width: 1.5, points: { show: false }, spanGaps: true })),
       ],
     },
     [times, ...lines.map((line) => line.values)],

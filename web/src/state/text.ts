@@ -54,6 +54,11 @@ export const ordinal = (n: number): string => n + (["th", "st", "nd", "rd"][n % 
 
 export const words = (status: string): string => status.replaceAll("_", " ");
 
+/** The embeddings, overrides and isolates of Unicode's bidirectional text. */
+const REORDERING = /[\u202a-\u202e\u2066-\u2069]/g;
+/** A text with marks for what reorders it. */
+export const shown = (text: string): string => text.replace(REORDERING, "\ufffd");
+
 /** 1 run, 2 runs. */
 export const many = (n: number, noun: string): string => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
 

@@ -9,7 +9,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from dibs.cli.render import clean, number_of, paragraphs
+from dibs.cli.render import clean, number_of, quoted
 from dibs.cli.top.actions import token_of
 from dibs.cli.top.rows import style_of
 from dibs.model import PENDING_APPROVAL
@@ -123,8 +123,8 @@ class Confirm(Question):
             return []
         run = next((run for run in self._read.runs if run.token == token and run.draft is not None), None)
         if run is None:
-            return paragraphs(self._read.item.body, "")
-        return [f"draft of run {run.token} by {clean(run.agent)}:", *paragraphs(run.draft or "", "  ")]
+            return quoted(self._read.item.body, "")
+        return [f"draft of run {run.token} by {clean(run.agent)}:", *quoted(run.draft or "", "  ")]
 
 
 class ConfirmAll(Question):

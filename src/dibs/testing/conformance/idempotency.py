@@ -209,6 +209,7 @@ class TestIdempotency:
             assert copy.next(session=me, request_id="r") == first, "the day is not over"
             harness.clock.advance(120)
             copy.sweep()
+            copy.start_session("coder", id=me)
             assert copy.next(session=me, request_id="r")[0].claim.token == 2
             assert sum(kind == "request" for kind, _ in copy.export()) == OUTDATED_KEPT + 1
 
