@@ -19,6 +19,7 @@ from dibs.errors import (
     StoreUnavailable,
 )
 from dibs.maintenance.doctor import examine
+from dibs.rules.sessions import WAS_SILENT
 from dibs.store.sqlite.engine import Engine
 from dibs.store.vault import reconcile
 from dibs.store.vault.git import liveness, user_git
@@ -265,6 +266,23 @@ def test_a_new_index_knows_the_claims_of_all(pair: Pair) -> None:
     held = {one.item.id: one.claim.agent for one in pair.a.who() if one.claim is not None}
     assert held == {"x": "alice", "y": "bob"}
     assert pair.sound()
+
+
+def test_a_clone_ends_its_own_silent_sessions_and_no_other_ones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a session of another clone calls is heard there; its next claim has to be one of a live session."""
+    pair.b.claim("y", session=pair.bob)
+    pair.a.sync()
+    pair.b.release("y", session=pair.bob)
+    pair.a.sync()
+    later = pair.a.store.engine.clock() + 2 * 86_400_000  # type: ignore[attr-defined]
+    monkeypatch.setattr(engine(pair.a), "clock", lambda: later)
+    pair.a.sweep()
+    assert pair.a.find_session(pair.alice).end_reason == WAS_SILENT
+    assert pair.a.find_session(pair.bob).ended_at is None
+    pair.b.claim("y", session=pair.bob)
+    pair.a.sync()
+    held = [(one.item.id, one.claim.session) for one in pair.a.who() if one.claim is not None]
+    assert held == [("y", pair.bob)]
 
 
 def test_a_session_that_speaks_here_is_here_whatever_a_new_index_took_it_for(

@@ -15,7 +15,7 @@ from dibs.store.contract import Store
 from dibs.store.sqlite.engine import system_clock
 from dibs.store.sqlite.store import SqliteStore, SqliteVerbs
 from dibs.store.vault import vault_root
-from dibs.store.vault.index import TABLES, Entry, create_tables, vault_transaction
+from dibs.store.vault.index import ELSEWHERE, TABLES, Entry, create_tables, vault_transaction
 from dibs.store.vault.layout import INITIAL, is_by_move, name_of
 from dibs.store.vault.write_cycle import WriteCycle
 from dibs.system import progress
@@ -121,6 +121,14 @@ class VaultStore(SqliteVerbs, Store):
                 raise
             return ()  # the caller must learn that its items were ended
         return super().next(**asked) if has_news else ()
+
+    def end_silent(self, *, limit: int) -> tuple[str, ...]:
+        """Not sessions of other clones: only their clone knows what they call, and a merge brings their claims."""
+        from dibs.check import LIST_MAX
+        from dibs.store.sql.session_verbs import end_silent, silent_sessions
+
+        found = self.read(lambda t: [id for id in silent_sessions(t, LIST_MAX) if not _is_elsewhere(t, id)])[:limit]
+        return self.write(lambda t: end_silent(t, found)) if found else ()
 
     def who(self) -> tuple[Holding, ...]:
         """A claim by a move has the health `tentative` until the remote has it, and `lost` if the remote accepted
@@ -342,3 +350,10 @@ def _with_health(line: Holding, tentative: set[str]) -> Holding:
     if line.soft is not None:
         return line.replace(health="lost")
     return line.replace(health="tentative") if line.item.id in tentative else line
+
+
+def _is_elsewhere(t: Transaction, id: str) -> bool:
+    from dibs.store.sql.session_verbs import find_session
+
+    session = find_session(t, id)
+    return session is not None and ELSEWHERE in session.meta
