@@ -9,8 +9,9 @@ from dibs.model import ADMIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any, BinaryIO
 
     from dibs.model import Activity, Event, Holding, Item, Prune, Run, Stats, Synced
     from dibs.model.dashboard import Paged, Series, View, Window
@@ -194,8 +195,20 @@ class ReadVerbs(BoardBase):
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         return self.store.load(records)
 
+    def read_file(
+        self, file: BinaryIO, on_line: Callable[[bytes], None] = lambda _: None
+    ) -> AbstractContextManager[Iterator[tuple[str, dict[str, Any]]]]:
+        """The records of a backup or an export of any store, for `load`. `on_line` is called with each line of a file
+        that consists of lines."""
+        from dibs.store import board_files
+
+        return board_files.records(file, self.settings, on_line)
+
     def backup(self, path: str) -> None:
         self.store.backup(path)
 
     def restore(self, path: str, *, actor: str | None = None) -> int:
-        return self.store.restore(path, actor=self._actor(actor))
+        from dibs.store import board_files
+
+        with board_files.in_format(path, self.store.backup_format, self.settings) as own:
+            return self.store.restore(own, actor=self._actor(actor))

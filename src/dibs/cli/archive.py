@@ -14,7 +14,7 @@ import sys
 from dibs import check, location
 from dibs.cli import identity
 from dibs.cli.context import Cli
-from dibs.cli.parser import Parser, UsageError, parse_json_object
+from dibs.cli.parser import Parser, UsageError
 from dibs.cli.progress import Progress, records_of
 from dibs.cli.render import clean, now_ms, number_of
 from dibs.errors import DibsError, Invalid
@@ -103,7 +103,7 @@ def backup(cli: Cli) -> None:
 
 
 def restore_options(parser: Parser) -> None:
-    parser.argument("file", "a file that dibs backup wrote")
+    parser.argument("file", "a file that dibs backup or dibs export wrote, on any kind of store")
     parser.yes()
     parser.actor()
 
@@ -188,7 +188,7 @@ def _write(cli: Cli, records: Iterator[dict[str, Any]], out: TextIO) -> int:
 
 
 def import_options(parser: Parser) -> None:
-    parser.argument("file", "a file that dibs export wrote (- reads stdin)")
+    parser.argument("file", "a file that dibs export or dibs backup wrote (- reads stdin)")
     parser.option("--from", metavar="KIND", help="export, tasks, beads or github (default: export)", default="export")
     parser.option("--dry-run", help="with --from: show what would be added")
 
@@ -223,17 +223,14 @@ def _import_records(cli: Cli, file: BinaryIO) -> int:
     number = 0
     progress = Progress("imported", _size(file), unit="byte")
 
-    def records() -> Iterator[tuple[str, dict[str, Any]]]:
+    def count(line: bytes) -> None:
         nonlocal number
-        for line in file:
-            number += 1
-            progress.advance(len(line))
-            if line.strip():
-                yield _parse_record(line)
+        number += 1
+        progress.advance(len(line))
 
     try:
-        with progress:
-            return cli.board.load(records())
+        with progress, cli.board.read_file(file, count) as records:
+            return cli.board.load(records)
     except (DibsError, LookupError, TypeError, ValueError) as error:
         if not number:
             raise
@@ -245,14 +242,6 @@ def _size(file: BinaryIO) -> int | None:
     """The bytes of a file; None for a pipe."""
     status = os.fstat(file.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _parse_record(line: bytes) -> tuple[str, dict[str, Any]]:
-    found = parse_json_object(line, "the record")
-    kind, value = found.get("record"), found.get("value")
-    if not isinstance(kind, str) or not isinstance(value, dict):
-        raise Invalid('a record is {"record": KIND, "value": {...}}', field="file")
-    return kind, value
 
 
 def copy_options(parser: Parser) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from typing import IO, Annotated, Any, Literal
+from collections.abc import Callable
+from typing import IO, Annotated, Any, BinaryIO, Literal, cast
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
@@ -121,7 +120,7 @@ def _add_export(router: APIRouter, service: Service) -> None:
     async def load(request: Request) -> Response:
         with tempfile.TemporaryFile() as file:
             await _receive(request, file)
-            return answer({"records": await service.run(lambda: service.board.load(_records(file)))})
+            return answer({"records": await service.run(lambda: _load(service, file))})
 
 
 def _add_backup(router: APIRouter, service: Service) -> None:
@@ -150,6 +149,22 @@ def _add_backup(router: APIRouter, service: Service) -> None:
             return answer({"items": items})
 
 
+def _load(service: Service, file: IO[bytes]) -> int:
+    number = 0
+
+    def count(_: bytes) -> None:
+        nonlocal number
+        number += 1
+
+    try:
+        with service.board.read_file(cast(BinaryIO, file), count) as records:
+            return service.board.load(records)
+    except Invalid as error:
+        if not number:
+            raise
+        raise Invalid(f"line {number}: {error.message}", field="body", line=number) from error
+
+
 async def _receive(request: Request, file: IO[bytes]) -> None:
     size = 0
     async for chunk in request.stream():
@@ -159,14 +174,3 @@ async def _receive(request: Request, file: IO[bytes]) -> None:
         file.write(chunk)
     file.flush()
     file.seek(0)
-
-
-def _records(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(file, start=1):
-        try:
-            kind, data = json.loads(line)
-        except (ValueError, TypeError) as error:
-            raise Invalid(f"line {number} is not a record: {error}", field="body") from error
-        if not isinstance(kind, str) or not isinstance(data, dict):
-            raise Invalid(f"line {number} is not a record: a record is [KIND, OBJECT]", field="body")
-        yield kind, data

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 __all__ = ["FindDead", "Page", "SharedCommits", "Store", "Watch", "find_none", "page"]
 
 
+#: Formats of backups: a SQLite database; lines of JSON (`dibs.text.record_lines`).
+SQLITE, LINES = "sqlite", "lines"
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
 
 
@@ -129,6 +131,8 @@ class Store(Verbs):
     on_freed: Callable[[], None] | None = None
     #: How reads find dead owner processes. The board sets it, so that a read answers what a claim would find.
     find_dead: FindDead = staticmethod(find_none)
+    #: The format that `backup` writes and `restore` reads; the board converts other files. None: the server does so.
+    backup_format: str | None = None
     #: Whether the store itself can wait (`next_in_time`, `wait_in_time`), as a server does for its clients.
     waits = False
 

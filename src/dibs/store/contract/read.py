@@ -166,11 +166,12 @@ class ReadVerbs(ABC):
 
     @abstractmethod
     def backup(self, path: str) -> None:
-        """Write a consistent copy of the board into a new file, without blocking other callers."""
+        """Write a consistent copy of the board into a new file, without blocking other callers. The file gets its name
+        once it was read again: of a board whose backup could not be restored there is none."""
 
     @abstractmethod
     def restore(self, path: str, *, actor: str) -> int:
-        """Replace the board with a backup; return how many items got a new token. Live claims end, and tokens and event
+        """Replace the board with a backup in the store's own format; return how many items got a new token. Live claims end, and tokens and event
         ids rise above all that were ever given, so that a former holder is refused. The backup is untrusted input:
         nothing in it is executed, and its records are checked as by `load`."""
 

@@ -15,7 +15,7 @@ import psycopg
 
 from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.randomness import sleep_before_retry
-from dibs.store.contract import Store
+from dibs.store.contract import LINES, Store
 from dibs.store.postgres import direct_calls
 from dibs.store.postgres.calls import settings_row, texts
 from dibs.store.postgres.claim_path import ClaimPath
@@ -70,6 +70,8 @@ class Attempt:
 
 
 class PostgresStore(ClaimPath, SqlVerbs, Store):
+    backup_format = LINES
+
     def __init__(
         self, url: str, settings: Settings, *, create: bool = False, look_seconds: float = 1.0, lean: bool = False
     ) -> None:
@@ -258,24 +260,24 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         return self.write(load, tries_max=1, idle_seconds=LOAD_IDLE_SECONDS)
 
     def backup(self, path: str) -> None:
-        from dibs.store.postgres import backups
+        from dibs.store.sql import backup_lines
 
-        backups.write(path, self.export())
+        backup_lines.write(path, self._of_snapshot(archive.export_for_backup))
 
     def restore(self, path: str, *, actor: str) -> int:
-        from dibs.store.postgres import backups
+        from dibs.store.sql import backup_lines
         from dibs.system import progress
 
         if not os.path.isfile(path):
             raise Invalid(f"there is no backup at {path}", field="path")
-        count = backups.require_complete(path)
+        count = backup_lines.require_complete(path)
 
         def restore(t: Transaction) -> int:
             # Under a lock of every table: the restored board has to continue from the last token that was given.
             t.run("lock_tables", {})
             given = archive.highest(t)
             t.run("delete_all", {})
-            archive.load_records(t, progress.counted(backups.read(path), "restored", lambda: count))
+            archive.load_records(t, progress.counted(backup_lines.read(path), "restored", lambda: count))
             t.one("advance_sequences")
             return archive.retire_tokens(t, given, actor)
 

@@ -8,7 +8,7 @@ all known tokens, because the backup lacks the claims that were given after it.
 from __future__ import annotations
 
 from dibs import check
-from dibs.errors import Invalid
+from dibs.errors import Invalid, StoreUnusable
 from dibs.model import Activity, Agent, Claim, Event, Item, Prune, Run, Session, SoftClaim, Ticket
 from dibs.rules import ending
 from dibs.store.sql import figures, records, rows, webhooks
@@ -48,6 +48,12 @@ PLAIN = {
     "bucket": ("buckets", ("name", "bucket", "bucket_at"), "set_bucket"),
     "request": ("requests", ("actor", "id", "fingerprint", "answer", "at"), "keep_request"),
 }
+
+
+def export_for_backup(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
+    """`export`, which refuses records that a restore would refuse because of what they refer to."""
+    yield from export(transaction)
+    refuse_dangling(transaction)
 
 
 def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -176,6 +182,15 @@ def refuse_dangling(t: Transaction) -> None:
     row = t.one("dangling")
     if row is not None:
         raise Invalid(f"the records are inconsistent: {row[0]}", field="record")
+
+
+def not_backed_up(path: str, reason: object) -> StoreUnusable:
+    """The refusal of a backup that a restore would refuse."""
+    return StoreUnusable(
+        f"there is no backup {path}, because it could not be restored: {reason}; dibs doctor lists what is wrong with"
+        " the board",
+        path=path,
+    )
 
 
 def _invalid(number: int, kind: object, error: Exception) -> Invalid:

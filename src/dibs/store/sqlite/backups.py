@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 #: The columns of webhooks and of dead letters.
 WEBHOOK = ("id", "created_at", "cursor", "active", "record", "secrets", "deliverer", "leased_until", "revision")
 LETTER = ("webhook", "event", "letter")
-SQLITE_HEADER = b"SQLite format 3\0"
 #: How many foreign objects of a schema an error message lists.
 FOREIGN_SHOWN_MAX = 3
+#: What reading a backup raises that is damaged, or that dibs did not write.
+UNREADABLE = (apsw.Error, DibsError, LookupError, OSError, TypeError, ValueError)
 
 
-def backup(source: apsw.Connection, path: str) -> None:
+def backup(source: apsw.Connection, path: str, settings: Settings, leave_out: Sequence[str] = ()) -> None:
+    """Write a backup without the tables `leave_out`. It is read again before the file gets its name: who replaces last
+    week's backup by one of a damaged board would lose both."""
     try:
         with durable.NewFile(path) as partial:
             copy = apsw.Connection(partial, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -39,12 +42,29 @@ def backup(source: apsw.Connection, path: str) -> None:
                 copy.execute("PRAGMA journal_mode = DELETE").fetchall()
                 # The secrets of webhooks do not leave the board, not even in pages that are free.
                 copy.execute("PRAGMA secure_delete = ON; DELETE FROM webhooks; DELETE FROM dead_letters").fetchall()
+                for table in leave_out:
+                    copy.execute(f"DROP TABLE IF EXISTS {table}").fetchall()
             finally:
                 copy.close()
+            _require_restorable(partial, path, settings)
     except FileExistsError:
         raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
+    except apsw.CorruptError as error:
+        raise archive.not_backed_up(path, error) from error
     except (apsw.Error, OSError) as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
+
+
+def _require_restorable(partial: str, path: str, settings: Settings) -> None:
+    copy = apsw.Connection(partial, flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        harden(copy)
+        _require_sound(copy, partial, ())
+        _check_records(copy, settings)
+    except UNREADABLE as error:
+        raise archive.not_backed_up(path, _reason(error, partial, path)) from error
+    finally:
+        copy.close(True)
 
 
 def _copy_pages(source: apsw.Connection, target: apsw.Connection) -> None:
@@ -79,40 +99,58 @@ def restore(
         return restored
 
     try:
-        copy = _prepare(path, partial, engine.settings, more_tables)
+        try:
+            copy = _prepare(path, partial, engine.settings, more_tables)
+        except StoreUnusable as error:
+            raise StoreUnusable(f"{path} cannot be restored: {error.message}", path=path) from error
         try:
             return engine.exclusively(overwrite)
         finally:
             copy.close()
     finally:
-        for file in (partial, *(partial + suffix for suffix in side_files.SUFFIXES)):
-            if os.path.lexists(file):
-                os.unlink(file)
+        _remove(partial)
+
+
+def opened(path: str, partial: str, settings: Settings) -> SqliteTransaction:
+    """A transaction that reads a checked copy of a backup, which is made at `partial`; the caller closes its connection
+    and removes the copy. What is wrong with the backup is a `StoreUnusable` that does not name it."""
+    copy = _prepare(path, partial, settings, ())
+    copy.execute("BEGIN")
+    return SqliteTransaction(copy.cursor(), 0, settings)
 
 
 def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[str]) -> apsw.Connection:
     """Copy the backup to `partial`, check everything in it, and migrate it. The backup may have been written by an
     attacker: nothing in its schema is executed."""
     try:
-        with open(path, "rb") as file:
-            if file.read(len(SQLITE_HEADER)) != SQLITE_HEADER:
-                raise StoreUnusable("it is not a backup of a board")
         _copy_checked(path, partial, more_tables)
         copy = open_database(partial, settings, FairLock(partial, 1), create=False)
         try:
-            copy.execute("BEGIN")
-            t = SqliteTransaction(copy.cursor(), 0, settings)
-            records = progress.counted(archive.export(t), "checked", lambda: _count(copy))
-            archive.check_records(records)
-            archive.refuse_dangling(t)
-            copy.execute("COMMIT")
+            _check_records(copy, settings)
         except BaseException:
             copy.close(True)
             raise
-    except (apsw.Error, DibsError, LookupError, OSError, TypeError, ValueError) as error:
-        reason = error.message.replace(partial, path) if isinstance(error, DibsError) else error
-        raise StoreUnusable(f"{path} cannot be restored: {reason}", path=path) from error
+    except UNREADABLE as error:
+        raise StoreUnusable(str(_reason(error, partial, path))) from error
     return copy
+
+
+def _reason(error: BaseException, partial: str, path: str) -> object:
+    return error.message.replace(partial, path) if isinstance(error, DibsError) else error
+
+
+def _remove(partial: str) -> None:
+    for file in (partial, *(partial + suffix for suffix in side_files.SUFFIXES)):
+        if os.path.lexists(file):
+            os.unlink(file)
+
+
+def _check_records(copy: apsw.Connection, settings: Settings) -> None:
+    copy.execute("BEGIN")
+    t = SqliteTransaction(copy.cursor(), 0, settings)
+    archive.check_records(progress.counted(archive.export_for_backup(t), "checked", lambda: _count(copy)))
+    t.close()
+    copy.execute("COMMIT")
 
 
 def _count(copy: apsw.Connection) -> int:
@@ -162,12 +200,16 @@ def _copy_checked(path: str, partial: str, more_tables: Sequence[str]) -> None:
         harden(source)
         harden(copy)
         _copy_pages(source, copy)
-        damage = copy.execute("PRAGMA integrity_check(1)").fetchall()
-        if damage != [("ok",)]:
-            raise StoreUnusable(f"it is damaged: {damage[0][0]}")
-        foreign = schema.differences(copy, schema_version(copy, path), more_tables)
-        if foreign:
-            raise StoreUnusable(f"its schema is not that of a board: {', '.join(foreign[:FOREIGN_SHOWN_MAX])}")
+        _require_sound(copy, path, more_tables)
     finally:
         source.close()
         copy.close()
+
+
+def _require_sound(copy: apsw.Connection, path: str, more_tables: Sequence[str]) -> None:
+    damage = copy.execute("PRAGMA integrity_check(1)").fetchall()
+    if damage != [("ok",)]:
+        raise StoreUnusable(f"it is damaged: {' '.join(str(damage[0][0]).split())}")
+    foreign = schema.differences(copy, schema_version(copy, path), more_tables)
+    if foreign:
+        raise StoreUnusable(f"its schema is not that of a board: {', '.join(foreign[:FOREIGN_SHOWN_MAX])}")

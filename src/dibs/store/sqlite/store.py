@@ -11,7 +11,7 @@ import os
 import apsw
 
 from dibs.model import Ended, Finished, Grant, Renewal
-from dibs.store.contract import Store
+from dibs.store.contract import SQLITE, Store
 from dibs.store.sql.dispatch import SqlVerbs, write_verb
 from dibs.store.sqlite.database import SCHEMA_VERSION, explain
 from dibs.store.sqlite.engine import Engine, system_clock
@@ -19,7 +19,7 @@ from dibs.store.sqlite.group_commit import PendingWrite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from dibs.config import Settings
@@ -52,6 +52,8 @@ class SqliteVerbs(SqlVerbs):
 
 
 class SqliteStore(SqliteVerbs, Store):
+    backup_format = SQLITE
+
     def __init__(
         self,
         path: str,
@@ -153,12 +155,13 @@ class SqliteStore(SqliteVerbs, Store):
 
         return self.write(lambda t: archive.load(t, records))
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str, leave_out: Sequence[str] = ()) -> None:
+        """`leave_out`: tables of the store that contains this one."""
         from dibs.store.sqlite import backups
 
         source = self._another_connection()
         try:
-            backups.backup(source, path)
+            backups.backup(source, path, self.settings, leave_out)
         finally:
             source.close()
 

@@ -37,6 +37,8 @@ STATEMENTS = Statements(os.path.dirname(__file__))
 #: The tables and indexes of a vault, each called `vault_...`, in the order of creation.
 _CREATED = ("files", "vacated", "foreign_claims", "place", "redo", "gone", "left_at")
 TABLES = tuple(STATEMENTS[f"create_{name}"] for name in _CREATED)
+#: The names of the tables: what a backup leaves out, since the files of another vault are others.
+NAMES = ("vault_files", "vault_left", "vault_told", "vault_place", "vault_redo")
 #: How long after a move an editor may still save to the old path. A later file there is a new one.
 LATE_SECONDS = 60.0
 #: In the meta of a session: it was started in another clone.
@@ -259,6 +261,10 @@ class IndexFile:
             connection.execute(STATEMENTS["put_place"], {"inode": here})
             found = connection.execute(STATEMENTS["place"]).fetchall()
         return bool(found == [(here,)])
+
+    def mark_place(self, connection: apsw.Connection) -> None:
+        """Record where the restored index is: `put_place` does so only for a new one."""
+        connection.execute(STATEMENTS["mark_place"], {"inode": os.stat(self.folder).st_ino})
 
     def _remove(self) -> None:
         for suffix in ("", "-wal", "-shm"):

@@ -61,6 +61,9 @@ INSERT INTO vault_place (inode) SELECT :inode WHERE NOT EXISTS (SELECT 1 FROM va
     AND NOT EXISTS (SELECT 1 FROM keys) AND NOT EXISTS (SELECT 1 FROM requests) AND NOT EXISTS (SELECT 1 FROM events)
     AND NOT EXISTS (SELECT 1 FROM meta WHERE value > 0)
 
+-- name: mark_place
+INSERT INTO vault_place (inode) VALUES (:inode)
+
 -- name: place
 SELECT inode FROM vault_place
 
@@ -110,9 +113,6 @@ SELECT path FROM vault_files WHERE item IS NULL
 
 -- name: item_ids
 SELECT id FROM items
-
--- name: forget_files
-DELETE FROM vault_files
 
 -- name: known_foreign_claim
 SELECT mark FROM vault_told WHERE item = :item

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.store.contract import Store
+from dibs.store.contract import SQLITE, Store
 from dibs.store.sqlite.engine import system_clock
 from dibs.store.sqlite.store import SqliteStore, SqliteVerbs
 from dibs.store.vault import vault_root
-from dibs.store.vault.index import ELSEWHERE, TABLES, Entry, create_tables, vault_transaction
+from dibs.store.vault.index import ELSEWHERE, NAMES, TABLES, Entry, create_tables, vault_transaction
 from dibs.store.vault.layout import INITIAL, is_by_move, name_of
 from dibs.store.vault.write_cycle import WriteCycle
 from dibs.system import progress
@@ -45,6 +45,8 @@ PUBLISH_SECONDS = 7 * 86400
 
 
 class VaultStore(SqliteVerbs, Store):
+    backup_format = SQLITE
+
     def __init__(
         self,
         root: str,
@@ -274,7 +276,7 @@ class VaultStore(SqliteVerbs, Store):
         return self.write(load)
 
     def backup(self, path: str) -> None:
-        self._index.backup(path)
+        self._index.backup(path, NAMES)
 
     def restore(self, path: str, *, actor: str) -> int:
         from dibs.store.sqlite import backups
@@ -285,10 +287,12 @@ class VaultStore(SqliteVerbs, Store):
         """Write the restored board into the files. Text that people wrote since the backup is kept in Conflicts."""
         seen, _ = self.cycle.disk.scan()
         connection.execute("BEGIN IMMEDIATE")
-        create_tables(connection)  # the backup may be older than one of them
+        # Backups lack these tables. Those of older versions have them, about the files of their time and place.
+        for table in NAMES:
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        create_tables(connection)
+        self.cycle.mark_place(connection)
         t = self.cycle.transaction(connection)
-        t.query("forget_files")
-        t.query("forget_redo")  # what the backup had, not what the files lack
         self.cycle.disk.sync_all()
         for path, stamp in seen.items():
             self._assign_to_item(t, path, stamp)

@@ -320,6 +320,10 @@ class WriteCycle:
         """Write the steps into the files, then commit the index."""
         self._apply(connection, self._render(connection, whole=whole))
 
+    def mark_place(self, connection: apsw.Connection) -> None:
+        """Record that the index belongs to this vault, whatever it contains."""
+        self._index.mark_place(connection)
+
     def write_all_files(self, connection: apsw.Connection) -> None:
         """Write every item into its file, and commit the open transaction. Here the files follow the index."""
         t = self.transaction(connection)
