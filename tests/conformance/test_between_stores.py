@@ -52,6 +52,7 @@ class Source:
         with open(self.sent, "w", encoding="ascii") as file:
             file.writelines(json.dumps([kind, value]) + "\n" for kind, value in board.export())
 
+
 @pytest.fixture
 def make(postgres_server: PostgresServer, http_host: Host, folder: Path) -> Iterator[Make]:
     with ExitStack() as stack:
@@ -61,7 +62,7 @@ def make(postgres_server: PostgresServer, http_host: Host, folder: Path) -> Iter
 @pytest.fixture(scope="module")
 def sources(
     postgres_server: PostgresServer, http_host: Host, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Source]]:
+) -> Callable[[str], Source]:
     made: dict[str, Source] = {}
 
     def source(kind: str) -> Source:
@@ -71,7 +72,7 @@ def sources(
                 made[kind] = Source(harness, folder)
         return made[kind]
 
-    yield source
+    return source
 
 
 def _harness(kind: str, server: PostgresServer, host: Host, folder: Path) -> Harness:
@@ -170,10 +171,10 @@ def test_a_backup_that_was_cut_off_or_changed_is_neither_restored_nor_imported(
     for what, content in damaged.items():
         path = folder / "damaged"
         path.write_bytes(content)
-        for load in (lambda: board.restore(str(path)), lambda: _import(board, path)):
+        for load in (_restore, _import):
             before = records(board)
             with pytest.raises(DibsError) as refused:
-                load()
+                load(board, path)
             assert str(refused.value).isprintable(), what
             assert records(board) == before, what
 
@@ -187,6 +188,10 @@ def test_what_is_neither_is_refused_in_one_line(make: Make, folder: Path) -> Non
             board.restore(str(path))
         with pytest.raises(Invalid):
             _import(board, path)
+
+
+def _restore(board: Board, path: Path) -> int:
+    return board.restore(str(path))
 
 
 def _import(board: Board, path: Path) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +24,7 @@ FAULTS = [
     ("pwrite64", "error=EIO", ("board.db-lock",), 3),
     ("pwrite64", "error=ENOSPC", ("board.db-bell",), 3),
     ("openat", "error=EMFILE", ("board.db-lock", "board.db-bell"), 2),
+    ("pread64", "error=EIO", (), 18),
     ("fdatasync", "error=EIO", (), 9),
     ("fdatasync", "signal=KILL", (), 9),
     ("fcntl", "signal=KILL", (), 10),
@@ -77,10 +80,12 @@ def test_what_was_committed_without_a_sync_may_be_found_done(folder: Path) -> No
         board.start_session("ann", id="s")
         board.close()
         prefix = ("strace", "-f", "-qq", "-o", str(folder / "strace.log"), "-e", "trace=fdatasync")
-        actor = Actor(harness.recipe(), harness.folder, prefix=(*prefix, "-e", "inject=fdatasync:error=EIO:when=1"))
-        actor.await_ready()
+        # The board was closed, so its log begins anew: the first syncs are those of its header and of the folder.
+        actor = Actor(harness.recipe(), harness.folder, prefix=(*prefix, "-e", "inject=fdatasync:error=EIO:when=3"))
+        pid = actor.await_ready()
         answer = actor.ask("claim", "x", session="s", request_id="r")
-        actor.leave()
+        os.kill(pid, signal.SIGKILL)  # if it left, it would cut the log off at the last commit that it knows of
+        actor.process.wait()
         assert answer.error is not None
         assert (answer.error["code"], answer.error["outcome"]) == ("STORE_UNAVAILABLE", "unknown")
         again = harness.board()

@@ -170,6 +170,7 @@ def open_input(path: str) -> BinaryIO:
 def _add_file(cli: Cli, path: str) -> None:
     """Add the file's items; a refusal names the line, and the number of items added before it."""
     tally = _Tally()
+    cli.board.store.checkpoint_on_close()
     with open_input(path) as file:
         _add_batches(cli, file, tally)
     if cli.args.quiet:

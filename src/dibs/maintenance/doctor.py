@@ -349,7 +349,7 @@ def _check_subject(subject: str, first: str, *others: str) -> Iterator[Finding]:
 
 def _check_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:
     """The history has no gap, replays to the row of the item, and has exactly the runs of the item."""
-    if [event.number for event in events] != list(range(1, item.revision + 1)):
+    if not events or [event.number for event in events] != list(range(1, item.revision + 1)):
         yield _damage(item.id, _gap(item))
         return
     replayed = fold(events)

@@ -40,7 +40,7 @@ def open_store(url: str, settings: Settings, *, create: bool = False, lean: bool
     from dibs.store.sqlite.store import SqliteStore
 
     try:
-        return SqliteStore(path, settings, create=create)
+        return SqliteStore(path, settings, create=create, lean=lean)
     except StoreUnusable as error:
         if not _is_vault(path):
             raise

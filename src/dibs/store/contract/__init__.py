@@ -143,6 +143,10 @@ class Store(Verbs):
         """How verbs of many callers are part of one commit; None: each verb has its own."""
         return None
 
+    def checkpoint_on_close(self) -> None:
+        """Leave a file that is complete by itself when this store is closed. A store in files does so anyway, unless
+        the process runs one command, for which this would take too long."""
+
     # Waiting
 
     @abstractmethod

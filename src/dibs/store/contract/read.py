@@ -171,9 +171,9 @@ class ReadVerbs(ABC):
 
     @abstractmethod
     def restore(self, path: str, *, actor: str) -> int:
-        """Replace the board with a backup in the store's own format; return how many items got a new token. Live claims end, and tokens and event
-        ids rise above all that were ever given, so that a former holder is refused. The backup is untrusted input:
-        nothing in it is executed, and its records are checked as by `load`."""
+        """Replace the board with a backup in the store's own format; return how many items got a new token. Live claims
+        end, and tokens and event ids rise above all that were ever given, so that a former holder is refused. The
+        backup is untrusted input: nothing in it is executed, and its records are checked as by `load`."""
 
     @abstractmethod
     def check(self) -> tuple[str, ...]:

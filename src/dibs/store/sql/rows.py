@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dibs.errors import StoreUnusable
 from dibs.model import ENDED, Activity, Agent, Blocker, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
-from dibs.text.json_text import dumps, loads, stored
+from dibs.text import json_text
+from dibs.text.json_text import dumps
 from dibs.value import Late, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
     from typing import Any, TypeVar
 
     from dibs.store.sql.transaction import Transaction
@@ -165,6 +167,25 @@ def grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return {key: tuple(values) for key, values in found.items()}
+
+
+def loads(text: str) -> Any:
+    return _decoded(json_text.loads, text)
+
+
+def stored(text: str) -> dict[str, Any]:
+    """An object, and a long one with its text."""
+    found: dict[str, Any] = _decoded(json_text.stored, text)
+    return found
+
+
+def _decoded(decode: Callable[[str], Any], text: str) -> Any:
+    """The data of a JSON column. Only in a damaged board it is not JSON."""
+    try:
+        return decode(text)
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        text = f"the board is damaged: a row contains no JSON where it should ({error}); restore a backup"
+        raise StoreUnusable(text) from error
 
 
 def names(text: str) -> tuple[str, ...]:

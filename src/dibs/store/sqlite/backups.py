@@ -8,7 +8,7 @@ import apsw
 
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.store.sql import archive, rows
-from dibs.store.sqlite import schema, side_files
+from dibs.store.sqlite import damage, schema, side_files
 from dibs.store.sqlite.database import harden, open_database, schema_version
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
@@ -207,9 +207,9 @@ def _copy_checked(path: str, partial: str, more_tables: Sequence[str]) -> None:
 
 
 def _require_sound(copy: apsw.Connection, path: str, more_tables: Sequence[str]) -> None:
-    damage = copy.execute("PRAGMA integrity_check(1)").fetchall()
-    if damage != [("ok",)]:
-        raise StoreUnusable(f"it is damaged: {' '.join(str(damage[0][0]).split())}")
+    fault = damage.found_in(copy)
+    if fault is not None:
+        raise StoreUnusable(f"it is damaged: {fault}")
     foreign = schema.differences(copy, schema_version(copy, path), more_tables)
     if foreign:
         raise StoreUnusable(f"its schema is not that of a board: {', '.join(foreign[:FOREIGN_SHOWN_MAX])}")

@@ -26,6 +26,10 @@ SCHEMA_VERSION = 11
 CHECKPOINT_PAGES = 250
 #: The size of a WAL of that many pages, each with its frame header.
 WAL_BYTES_MAX = CHECKPOINT_PAGES * (4096 + 24)
+_LACKS_WAL = (
+    ", and nothing is in {path}-wal. If it is a copy of a board, the copy lacks the file -wal: copy the board again,"
+    " with dibs backup. If not,"
+)
 NETWORK_FILESYSTEMS = (
     "nfs",
     "cifs",
@@ -136,14 +140,15 @@ def harden(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
 
-def truncate_wal(connection: apsw.Connection, path: str) -> None:
-    """Truncate the WAL if it is long and no other process uses it, before this process closes the board.
+def checkpoint(connection: apsw.Connection, path: str, *, always: bool) -> None:
+    """Write the WAL into the file and truncate it, if it is long or `always`, before this process closes the board. If
+    others read or write meanwhile, as much is written as can be without waiting for them.
 
     SQLite restarts the WAL only in a process that writes again after a checkpoint. Processes that run one verb never
     do, so each of them would read, and checkpoint again, an ever longer WAL.
     """
     try:
-        if os.stat(path + "-wal").st_size > WAL_BYTES_MAX:
+        if os.stat(path + "-wal").st_size > (0 if always else WAL_BYTES_MAX):
             connection.set_busy_timeout(0)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except (OSError, apsw.Error):
@@ -176,7 +181,8 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
     try:
         version = schema_version(connection, path)
         if version == 0 and not create:
-            raise StoreUnusable(f"{path} is empty; create a board in it with: dibs init", path=path)
+            copied = ";" if _has_wal(path) else _LACKS_WAL.format(path=path)
+            raise StoreUnusable(f"{path} is empty{copied} create a board in it with: dibs init", path=path)
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         for number in range(version + 1, SCHEMA_VERSION + 1):
             script = migration(number)
@@ -189,6 +195,14 @@ def migrate(connection: apsw.Connection, path: str, lock: FairLock, create: bool
         lock.release()
 
 
+def _has_wal(path: str) -> bool:
+    """Whether a WAL with content is beside the file. SQLite makes an empty one when it opens the file."""
+    try:
+        return os.stat(path + "-wal").st_size > 0
+    except OSError:
+        return False
+
+
 def explain(error: BaseException, path: str) -> DibsError:
     """An error of SQLite or the system as an error of dibs."""
     match error:
@@ -197,14 +211,30 @@ def explain(error: BaseException, path: str) -> DibsError:
             return StoreUnavailable(text, path=path, retry_after_seconds=1)
         case apsw.FullError():
             return StoreUnavailable(f"the disk of {path} is full; nothing was changed", path=path)
-        case apsw.NotADBError() | apsw.CorruptError():
-            return StoreUnusable(f"{path} is damaged or not a board: {error}; restore a backup", path=path)
+        case apsw.CorruptError():
+            from dibs.store.sqlite import damage
+
+            return damage.explain(error, path)
+        case apsw.NotADBError() | UnicodeError():
+            return damaged(error, path)
+        case apsw.IOError():
+            return failed_disk(error, path)
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
             return StoreUnusable(
                 f"{path} cannot be written: {error}; dibs needs write access to it and its folder", path=path
             )
         case _:
             return StoreUnavailable(f"the board {path} failed: {error}", path=path)
+
+
+def damaged(what: object, path: str) -> StoreUnusable:
+    return StoreUnusable(f"{path} is damaged or not a board: {what}; restore a backup", path=path)
+
+
+def failed_disk(what: object, path: str) -> StoreUnavailable:
+    """One read or write has failed, which says nothing about the board."""
+    text = f"the disk of {path} failed ({what}); try again, and check the disk if it fails again"
+    return StoreUnavailable(text, path=path, retry_after_seconds=1)
 
 
 def explain_commit(error: apsw.Error, path: str) -> DibsError:

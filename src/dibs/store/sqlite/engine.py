@@ -20,8 +20,8 @@ import apsw
 from dibs.errors import StoreUnavailable
 from dibs.store.sql.transaction import Refused
 from dibs.store.sqlite.bell import Bell
-from dibs.store.sqlite.database import OpenedFile, explain, explain_commit, open_database, truncate_wal
-from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite
+from dibs.store.sqlite.database import OpenedFile, checkpoint, explain, explain_commit, open_database
+from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite, busy
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.system.fork import ForkAware
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: How often one call follows a board file that is replaced again and again.
 REPLACED_MAX = 10
+#: A process that has the board open for longer is more than a command, and checkpoints when it leaves.
+COMMAND_SECONDS_MAX = 1.0
 
 
 def system_clock() -> int:
@@ -74,6 +76,9 @@ class Engine(ForkAware):
         #: Whether a calling thread may use the connection itself while no other does. Otherwise the engine's thread
         #: does everything, where no signal handler can interrupt it.
         self.in_caller_thread = in_caller_thread
+        #: Whether to leave a file that is complete without its WAL. For a command, the syncs would double its time.
+        self.checkpoints_on_close = True
+        self._began = time.monotonic()
         self._connect, self._reopen, self._new_transaction = connect, reopen, new_transaction
         self._transact, self._commit = transact, commit
         self._held_for_fork: list[Hold] = []
@@ -132,7 +137,8 @@ class Engine(ForkAware):
         def close() -> None:
             connection, self._connection = self._connection, None
             if connection is not None and not self.is_inherited:
-                truncate_wal(connection, self.path)
+                is_command = time.monotonic() - self._began < COMMAND_SECONDS_MAX
+                checkpoint(connection, self.path, always=self.checkpoints_on_close or not is_command)
                 connection.close()
             self.lock.forget()
             self.bell.close()
@@ -269,7 +275,7 @@ class Engine(ForkAware):
 
         def call() -> None:
             if not self._with_mutex(lambda: answers.append(work())):
-                raise self._busy()
+                raise busy(self.settings)
 
         if self.in_caller_thread:
             call()
@@ -291,7 +297,7 @@ class Engine(ForkAware):
         writes: list[PendingWrite] = []
         try:
             if not self._with_mutex(lambda: self._write_all(writes, self.queue)):
-                raise self._busy()
+                raise busy(self.settings)
         except BaseException as error:
             writes = writes or self.queue.next_writes(waiting)
             for write in writes:
@@ -342,7 +348,7 @@ class Engine(ForkAware):
             if call.wait(2 * self.settings.lock_wait_seconds):  # one for earlier calls, one for the fair lock
                 return
             if call.take():
-                raise self._busy()
+                raise busy(self.settings)
             call.wait()
         except BaseException:
             call.take()
@@ -365,12 +371,6 @@ class Engine(ForkAware):
             return None if found is None else found._run_queue
 
         return CommitQueue(find)
-
-    def _busy(self) -> StoreUnavailable:
-        seconds = self.settings.lock_wait_seconds
-        return StoreUnavailable(
-            f"other threads of this process have used the board for over {seconds:g}s; try again", retry_after_seconds=1
-        )
 
     # Forks
 

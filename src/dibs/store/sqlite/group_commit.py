@@ -14,11 +14,14 @@ from __future__ import annotations
 import _thread
 from _operator import call
 
+from dibs.errors import StoreUnavailable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from dibs.config import Settings
     from dibs.model import Request
     from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
@@ -197,3 +200,10 @@ def _take_first(queue: list[Any], most: int) -> list[Any]:
     first = queue[:most]
     del queue[: len(first)]
     return [call for call in first if call.take()]
+
+
+def busy(settings: Settings) -> StoreUnavailable:
+    seconds = settings.lock_wait_seconds
+    return StoreUnavailable(
+        f"other threads of this process have used the board for over {seconds:g}s; try again", retry_after_seconds=1
+    )

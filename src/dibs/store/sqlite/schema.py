@@ -32,7 +32,10 @@ def differences(connection: apsw.Connection, version: int, more: Iterable[str] =
     migrations = [migration(number) for number in range(1, version + 1)]
     required = _objects_of(migrations)
     allowed = required | _objects_of([*migrations, *more, STATISTICS])
-    found = _objects(connection)
+    try:
+        found = _objects(connection)
+    except UnicodeDecodeError:
+        return ["text that is not UTF-8"]
     foreign = sorted(f"the {kind} {name!r}" for kind, name, _ in found - allowed)
     names = {name for _, name, _ in found}
     return foreign + sorted(f"no {kind} {name}" for kind, name, _ in required if name not in names)

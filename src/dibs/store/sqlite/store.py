@@ -60,15 +60,17 @@ class SqliteStore(SqliteVerbs, Store):
         settings: Settings,
         *,
         create: bool = False,
+        lean: bool = False,
         clock: Callable[[], int] = system_clock,
         engine: Engine | None = None,
         more_tables: tuple[str, ...] = (),
     ) -> None:
-        """A store that contains this one, such as a vault, passes its own `engine`, and in `more_tables` the statements
-        that create its own tables."""
+        """`lean`: the process runs a single command. A store that contains this one, such as a vault, passes its own
+        `engine`, and in `more_tables` the statements that create its own tables."""
         self.settings = settings
         self.more_tables = more_tables
         self.engine = engine or Engine(path, settings, clock)
+        self.engine.checkpoints_on_close = not lean
         self.engine.open(create=create)
 
     @property
@@ -105,6 +107,9 @@ class SqliteStore(SqliteVerbs, Store):
         from dibs.store.sqlite.bell import BellWatch
 
         return BellWatch(self.engine.bell, self._another_connection)
+
+    def checkpoint_on_close(self) -> None:
+        self.engine.checkpoints_on_close = True
 
     def close(self) -> None:
         self.engine.close()
@@ -153,12 +158,14 @@ class SqliteStore(SqliteVerbs, Store):
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         from dibs.store.sql import archive
 
+        self.checkpoint_on_close()
         return self.write(lambda t: archive.load(t, records))
 
     def backup(self, path: str, leave_out: Sequence[str] = ()) -> None:
         """`leave_out`: tables of the store that contains this one."""
         from dibs.store.sqlite import backups
 
+        self.checkpoint_on_close()
         source = self._another_connection()
         try:
             backups.backup(source, path, self.settings, leave_out)
@@ -168,6 +175,7 @@ class SqliteStore(SqliteVerbs, Store):
     def restore(self, path: str, *, actor: str) -> int:
         from dibs.store.sqlite import backups
 
+        self.checkpoint_on_close()
         return backups.restore(self.engine, path, actor, self.more_tables)
 
     def check(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dibs.rules.decision import State
 from dibs.store.sql import rows
 from dibs.store.sql.queries import SESSION, Statements
 from dibs.store.sql.transaction import Transaction
+from dibs.store.sqlite.database import damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.config import Settings
+    from dibs.errors import StoreUnusable
     from dibs.model import Agent, Grant, Item, Session
     from dibs.rules.claiming import Claimant
 
@@ -42,18 +44,24 @@ class SqliteTransaction(Transaction):
         return self._cursor.connection
 
     def one(self, statement: str, /, **parameters: Any) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._cursor.execute(STATEMENTS[statement], parameters).fetchone()
+        try:
+            row: tuple[Any, ...] | None = self._cursor.execute(STATEMENTS[statement], parameters).fetchone()
+        except UnicodeDecodeError as error:
+            raise self._damaged(error) from error
         return row
 
     def all(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
+        try:
+            found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
+        except UnicodeDecodeError as error:
+            raise self._damaged(error) from error
         return found
 
     def each(self, statement: str, /, **parameters: Any) -> Iterator[tuple[Any, ...]]:
         # A cursor of its own, because other statements run in between.
         cursor = self._cursor.connection.cursor()
         self._cursors.append(cursor)
-        return iter(cursor.execute(STATEMENTS[statement], parameters))
+        return self._rows(cursor.execute(STATEMENTS[statement], parameters))
 
     stream = each
 
@@ -81,6 +89,15 @@ class SqliteTransaction(Transaction):
         for cursor in self._cursors:
             cursor.close(True)
         self._cursors.clear()
+
+    def _rows(self, cursor: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from cursor
+        except UnicodeDecodeError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: UnicodeDecodeError) -> StoreUnusable:
+        return damaged(f"a text in it is not UTF-8 ({error})", self._cursor.connection.filename)
 
     def run(self, statement: str, parameters: dict[str, Any]) -> None:
         self._cursor.execute(STATEMENTS[statement], parameters)

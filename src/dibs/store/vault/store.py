@@ -67,7 +67,7 @@ class VaultStore(SqliteVerbs, Store):
             raise StoreUnusable(f"{root} is not a vault; make one with: dibs vault init {root}", path=root)
         self.cycle = WriteCycle(self.root, settings, clock, brief=lean)
         self.engine = self.cycle.engine
-        self._index = SqliteStore(self.path, settings, create=True, engine=self.engine, more_tables=TABLES)
+        self._index = SqliteStore(self.path, settings, create=True, lean=lean, engine=self.engine, more_tables=TABLES)
         self._liveness: LivenessMonitor | None = None
 
     @property
@@ -105,6 +105,9 @@ class VaultStore(SqliteVerbs, Store):
 
         self.cycle.policy.set_long_lived()
         return VaultWatch(self._index.watch(session=session), self.look, self.cycle.disk.watch(self.engine.bell.path))
+
+    def checkpoint_on_close(self) -> None:
+        self._index.checkpoint_on_close()
 
     def close(self) -> None:
         self.cycle.close()
