@@ -200,3 +200,19 @@ def test_events_go_on_above_the_floor_after_an_import(dibs: Dibs) -> None:
     dibs.ok("import", "-", "--store", "new.db", input=exported(dibs))
     dibs.ok("add", "t", "--id", "y", "--store", "new.db")
     assert dibs.json("events", "--store", "new.db")["events"][0]["id"] > floor
+
+
+def test_a_nightly_backup_of_a_damaged_board_leaves_that_of_last_week(worked: Dibs) -> None:
+    nightly = "dibs backup nightly.new && mv nightly.new nightly.db"
+    assert worked.shell(nightly).returncode == 0
+    good = (worked.folder / "nightly.db").read_bytes()
+    with open(worked.folder / ".dibs/board.db", "r+b") as file:
+        file.seek(2 * 4096)
+        file.write(b"\x5a" * 20 * 4096)
+    done = worked.shell(nightly)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert (worked.folder / "nightly.db").read_bytes() == good
+    assert [path.name for path in worked.folder.iterdir() if path.name.startswith("nightly")] == ["nightly.db"]
+    worked.ok("init", "--store", "new.db")
+    worked.ok("restore", "nightly.db", "--yes", "--store", "new.db")

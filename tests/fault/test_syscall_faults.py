@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing.actors import Actor
+from dibs.testing.actors import Actor, Gone
 from dibs.testing.sizes import FACTOR
 from tests.fault.tracing import PASSING, Run, missing
 from tests.kit import sqlite
@@ -30,6 +30,9 @@ FAULTS = [
     ("fcntl", "signal=KILL", (), 10),
     ("fcntl", "error=ENOLCK", ("board.db-lock",), 4),
 ]
+
+#: How many reads of the file an actor makes at least, until it has answered all.
+READS = 90
 
 
 def chosen(total: int, count: int) -> list[int]:
@@ -92,3 +95,27 @@ def test_what_was_committed_without_a_sync_may_be_found_done(folder: Path) -> No
         assert again.get("x").item.status == "in_progress", "the log was not complete"
         assert again.claim("x", session="s", request_id="r").claim.token == 1
         assert [event.kind for event in again.log("x")].count("claimed") == 1
+
+
+def test_one_failed_read_is_no_damage(folder: Path) -> None:
+    """SQLite says "malformed" of a read that the system refused: to restore a backup then would lose all since."""
+    with sqlite.harness(folder) as harness:
+        board = harness.board()
+        board.add_many({"title": f"{number}", "body": "x" * 3000} for number in range(50))
+        board.close()
+        place, said = str(folder / "board.db"), []
+        for when in range(1, 1 + READS, 5):
+            prefix = ("strace", "-f", "-qq", "-o", str(folder / "strace.log"), "-P", place, "-e", "trace=pread64")
+            actor = Actor(
+                harness.recipe(), harness.folder, prefix=(*prefix, "-e", f"inject=pread64:error=EIO:when={when}")
+            )
+            try:
+                actor.await_ready()
+                said += [actor.ask(verb).error for verb in ("list", "events", "list", "view")]
+            except Gone:
+                assert "STORE_UNAVAILABLE" in actor.errors() or "disk" in actor.errors(), "it could not be opened"
+            actor.end()
+        refusals = [error for error in said if error is not None]
+        assert {error["code"] for error in refusals} == {"STORE_UNAVAILABLE"}, refusals
+        assert any("no damage" in error["message"] for error in refusals)
+        assert not any("restore" in error["message"] for error in refusals)

@@ -47,7 +47,8 @@ def item(row: Row) -> Item:
     made = Item.of_row(row)
     fields = made.__dict__
     payload = fields["payload"]
-    fields["payload"] = loads(payload) if len(payload) < LATE_MIN else Late(stored, payload)
+    is_late = isinstance(payload, str) and len(payload) >= LATE_MIN
+    fields["payload"] = Late(stored, payload) if is_late else loads(payload)
     for name in ("labels", "depends_on", "resources"):
         fields[name] = names(fields[name])
     for name in ("needs_approval", "approved", "review"):

@@ -13,7 +13,7 @@ import apsw
 from dibs.model import Ended, Finished, Grant, Renewal
 from dibs.store.contract import SQLITE, Store
 from dibs.store.sql.dispatch import SqlVerbs, write_verb
-from dibs.store.sqlite.database import SCHEMA_VERSION, explain
+from dibs.store.sqlite.database import SCHEMA_VERSION, damaged, explain
 from dibs.store.sqlite.engine import Engine, system_clock
 from dibs.store.sqlite.group_commit import PendingWrite
 
@@ -135,20 +135,27 @@ class SqliteStore(SqliteVerbs, Store):
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         from dibs.store.sql import archive
 
-        return self._of_snapshot(archive.export)
+        return self._of_snapshot(archive.export, must_be_sound=True)
 
     def histories(self) -> Iterator[tuple[str, Any]]:
         from dibs.store.sql import histories
 
         return self._of_snapshot(histories.histories)
 
-    def _of_snapshot(self, read: Callable[[Transaction], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    def _of_snapshot(
+        self, read: Callable[[Transaction], Iterator[tuple[str, Any]]], *, must_be_sound: bool = False
+    ) -> Iterator[tuple[str, Any]]:
+        """`must_be_sound`: a damaged index would leave out rows, and nobody would notice."""
+        from dibs.store.sqlite import damage
         from dibs.store.sqlite.transaction import SqliteTransaction
 
         # A connection of its own, because the caller may read slowly while others write.
         connection = self._another_connection()
         try:
             connection.execute("BEGIN")
+            fault = damage.found_in(connection) if must_be_sound else None
+            if fault is not None:
+                raise damaged(fault, self.path)
             yield from read(SqliteTransaction(connection.cursor(), self.engine.clock(), self.settings))
         except apsw.Error as error:
             raise explain(error, self.path) from error
