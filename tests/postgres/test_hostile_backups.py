@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from dibs.errors import Invalid
+from dibs.errors import Invalid, StoreUnusable
 from dibs.system import progress
 from dibs.testing.conformance.asking import added, session
 from tests.kit import postgres
@@ -65,7 +66,7 @@ def test_a_backup_that_was_tampered_with_is_refused(harness: PostgresHarness, tm
     for number, change in enumerate(HOSTILE):
         tampered = tmp_path / f"tampered-{number}"
         rewrite(tmp_path / "backup", tampered, change)
-        with pytest.raises(Invalid) as refused:
+        with pytest.raises((Invalid, StoreUnusable)) as refused:
             board.restore(str(tampered))
         assert refused.value.message.isprintable()
         assert list(board.export()) == before, change
@@ -83,3 +84,45 @@ def test_a_restore_reports_how_far_it_is(
     monkeypatch.setattr(progress, "listener", lambda *report: heard.append(report))
     board.restore(str(tmp_path / "backup"))
     assert heard == [("restored", done, total) for done in range(1, total + 1)]
+
+
+#: What nobody can write through dibs, and an owner of the database can.
+DAMAGE = (
+    "UPDATE dibs.items SET title = E'two\\nlines'",
+    "UPDATE dibs.events SET kind = 'a b'",
+    "UPDATE dibs.items SET token = 4611686018427387904",
+    "DELETE FROM dibs.items WHERE id = 'x'",
+)
+
+
+@pytest.mark.parametrize("statement", DAMAGE)
+def test_there_is_no_backup_that_could_not_be_restored(
+    harness: PostgresHarness, tmp_path: Path, statement: str
+) -> None:
+    board = harness.board()
+    added(board, "x", "y")
+    board.claim("x", session=session(board))
+    with psycopg.connect(harness.server.url(harness.database), autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(statement.encode())
+    with pytest.raises(StoreUnusable, match="there is no backup"):
+        board.backup(str(tmp_path / "backup"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_that_lost_its_end_is_refused(harness: PostgresHarness, tmp_path: Path) -> None:
+    board = harness.board()
+    added(board, "x", "y")
+    board.backup(str(tmp_path / "backup"))
+    content = (tmp_path / "backup").read_bytes()
+    before = list(board.export())
+    for size in (len(content) - 1, len(content) - 50, len(content) // 2, 40, 1):
+        (tmp_path / "cut").write_bytes(content[:size])
+        if size == len(content) - 1:  # only the line break is missing
+            assert board.restore(str(tmp_path / "cut")) == 2
+            before = list(board.export())
+            continue
+        with pytest.raises((Invalid, StoreUnusable)) as refused:
+            board.restore(str(tmp_path / "cut"))
+        assert refused.value.message.isprintable()
+        assert list(board.export()) == before

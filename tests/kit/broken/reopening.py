@@ -62,3 +62,20 @@ class CountsItAsDone(Mistake):
         after = self.inner.reopen(item, **asked)
         self.raw("UPDATE figures SET count = count + 1 WHERE kind = 'ended' AND name = 'done'")
         return after
+
+
+@caught_by("restoring", "test_an_export_is_restored_as_a_backup_is")
+class KnowsItsOwnFormatOnly(Mistake):
+    """Restores what it wrote itself, and has every other file converted by nobody."""
+
+    backup_format = None
+
+
+@caught_by("restoring", "test_an_export_is_restored_as_a_backup_is")
+class RestoresTokensAsTheyWere(Mistake):
+    """Takes an export for a backup of a board that gave no token since."""
+
+    def restore(self, path: str, *, actor: str) -> int:
+        count: int = self.inner.restore(path, actor=actor)
+        self.raw("UPDATE items SET token = 1")
+        return count

@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Annotated, Any, BinaryIO, Literal, cast
 
 from fastapi import APIRouter, Query, Request
@@ -16,11 +16,11 @@ from starlette.background import BackgroundTask
 from dibs import check
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.model import ADMIN
-from dibs.server.api import bodies, schemas
+from dibs.server.api import bodies, responses, schemas
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import answer
 from dibs.server.service import WAIT_SECONDS_MAX, Service
-from dibs.store.contract import histories
+from dibs.store.contract import BROKEN_OFF, histories
 from dibs.system import durable
 from dibs.text import json_text
 
@@ -113,8 +113,7 @@ def _add_export(router: APIRouter, service: Service) -> None:
     ) -> Response:
         store = service.board.store
         records = store.export() if by is None else histories.encode(store.histories())
-        lines = ((json_text.line([kind, data]) + "\n").encode() for kind, data in records)
-        return StreamingResponse(lines, media_type=JSON_LINES)
+        return StreamingResponse(_lines(records), media_type=JSON_LINES)
 
     @router.post(IMPORT, tags=["board"], **describe("load", "Fill an empty board from an export", Loaded, ADMIN))
     async def load(request: Request) -> Response:
@@ -147,6 +146,18 @@ def _add_backup(router: APIRouter, service: Service) -> None:
             except StoreUnusable as error:
                 raise Invalid(error.message.replace(file.name, "the body"), field="body") from error
             return answer({"items": items})
+
+
+def _lines(records: Iterator[tuple[str, Any]]) -> Iterator[bytes]:
+    """A line for each record. The status of the answer is sent before the board is read to its end; if that fails, the
+    last line says why, and the answer breaks off."""
+    try:
+        for kind, data in records:
+            yield (json_text.line([kind, data]) + "\n").encode()
+    except DibsError as error:
+        body = responses.problem_body(error.http_status, error.code, error.message, error.facts)
+        yield (json_text.line([BROKEN_OFF, body]) + "\n").encode()
+        raise
 
 
 def _load(service: Service, file: IO[bytes]) -> int:

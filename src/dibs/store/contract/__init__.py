@@ -58,6 +58,8 @@ __all__ = ["FindDead", "Page", "SharedCommits", "Store", "Watch", "find_none", "
 
 #: Formats of backups: a SQLite database; lines of JSON (`dibs.text.record_lines`).
 SQLITE, LINES = "sqlite", "lines"
+#: In place of the kind of a record: the refusal that ended a server's export.
+BROKEN_OFF = "error"
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
 
 

@@ -10,10 +10,10 @@ import os
 import time
 
 from dibs import randomness
-from dibs.errors import Invalid, SessionNotFound, StoreUnavailable
+from dibs.errors import Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
 from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
 from dibs.model.webhooks import Delivery, Webhook
-from dibs.store.contract import Store, Watch, page
+from dibs.store.contract import BROKEN_OFF, Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
 from dibs.store.http.transport import NoAnswer, Reply, require_private, sender
 from dibs.text import json_text, wire
@@ -228,6 +228,8 @@ class WrittenVerbs(Store):
                 raise refusal(Reply(status, "", b"".join(lines)))
             for line in lines:
                 kind, data = json_text.loads(line.decode())
+                if kind == BROKEN_OFF:
+                    raise refusal(Reply(data["status"], "", json_text.line(data).encode()))
                 yield kind, data
         except NoAnswer as lost:
             raise unavailable(lost, unknown=False) from lost
@@ -245,6 +247,8 @@ class WrittenVerbs(Store):
                 file.write(self._transfer("GET", "/v1/backup", None).body)
         except FileExistsError:
             raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
+        except OSError as error:
+            raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
     def restore(self, path: str, *, actor: str) -> int:
         if not os.path.isfile(path):

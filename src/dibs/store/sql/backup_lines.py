@@ -23,7 +23,9 @@ def write(path: str, records: Iterator[Record]) -> None:
         with durable.NewFile(path) as partial:
             with open(partial, "wb") as file:
                 file.writelines(record_lines.backup(records))
-            _require_restorable(partial, path)
+            archive.check_records(read(partial))
+    except Invalid as error:
+        raise archive.not_backed_up(path, error.message) from error
     except FileExistsError:
         raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
     except OSError as error:
@@ -42,10 +44,3 @@ def require_complete(path: str) -> int:
 def read(path: str) -> Iterator[Record]:
     with open(path, "rb") as file:
         yield from record_lines.read(file)
-
-
-def _require_restorable(partial: str, path: str) -> None:
-    try:
-        archive.check_records(read(partial))
-    except Invalid as error:
-        raise archive.not_backed_up(path, error.message) from error

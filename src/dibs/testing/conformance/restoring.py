@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from dibs.errors import DibsError, Forbidden, Invalid, SessionNotFound
@@ -54,6 +55,36 @@ class TestRestoring:
             raise AssertionError("nonsense was restored")
         assert whole(board, "x") == before
         assert board.claim("x", session=session(board))
+
+    def test_an_export_is_restored_as_a_backup_is(self, harness: Harness) -> None:
+        """Whoever has lost a board may have no other copy, and perhaps of a store of another kind."""
+        board = harness.board()
+        added(board, "x", "y")
+        me = session(board)
+        board.claim("x", session=me)
+        path = os.path.join(harness.folder, "export")
+        with open(path, "w", encoding="ascii") as file:
+            for kind, value in board.export():
+                file.write(json.dumps({"record": kind, "value": value}) + "\n")
+        later = board.claim("y", session=me).claim.token
+        assert board.restore(path) == 2
+        assert {item.id: item.status for item in board.list()} == {"x": "ready", "y": "ready"}
+        refused_all(board, "y", later, me)
+        assert board.claim("y", session=me).claim.token > later + 1000
+        assert_sound(board)
+
+    def test_a_backup_is_imported_into_an_empty_board(self, harness: Harness) -> None:
+        board = harness.board()
+        added(board, "x", "y")
+        board.claim("x", session=session(board))
+        path = os.path.join(harness.folder, "backup")
+        board.backup(path)
+        with harness.elsewhere() as other, open(path, "rb") as file:
+            copy = other.board()
+            with copy.read_file(file) as found:
+                assert copy.load(found) == len(list(board.export()))
+            assert copy.list() == board.list()
+            assert_sound(copy)
 
     def test_no_token_of_before_is_worth_anything(self, harness: Harness) -> None:
         board = harness.board()
