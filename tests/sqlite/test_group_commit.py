@@ -7,19 +7,21 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.errors import DibsError, ItemNotFound
+from dibs.errors import DibsError, ItemNotFound, StoreUnusable
 from dibs.model import Item
 from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite.store import SqliteStore
+from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.testing.invariants import assert_sound
 
 THREADS, EACH = 16, 12
+DAMAGE = "UPDATE items SET title = CAST(x'ff41' AS TEXT) WHERE id = 'damaged'"
 PATIENCE_SECONDS = 30.0
 
 
@@ -103,6 +105,22 @@ def test_threads_share_commits_and_no_item_is_given_twice(board: Board, store: S
     assert len(given) == len(set(given)) == THREADS * EACH
     assert store.engine.commits - before < 2 * THREADS * EACH, "each had a commit of its own"
     assert_sound(board)
+
+
+def test_a_damaged_row_is_the_refusal_of_who_reads_it_alone(board: Board, store: SqliteStore) -> None:
+    board.add_many({"id": id, "title": "x"} for id in ("damaged", "x", "y"))
+    store.write(lambda t: cast("SqliteTransaction", t)._cursor.execute(DAMAGE) and None)
+    sessions = [board.start_session("coder").id for _ in range(3)]
+    held = Held(store)
+    claims = [
+        Asked(partial(board.claim, item, session=session))
+        for item, session in zip(("x", "damaged", "y"), sessions, strict=True)
+    ]
+    held.until_waiting(len(claims))
+    held.end()
+    errors = [one.over().error for one in claims]
+    assert (errors[0], type(errors[1]), errors[2]) == (None, StoreUnusable, None)
+    assert {line.item.id for line in board.who()} == {"x", "y"}
 
 
 def test_what_goes_wrong_in_one_is_undone_and_the_others_are_there(board: Board, store: SqliteStore) -> None:

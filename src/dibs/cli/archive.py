@@ -103,7 +103,7 @@ def backup(cli: Cli) -> None:
 
 
 def restore_options(parser: Parser) -> None:
-    parser.argument("file", "a file that dibs backup or dibs export wrote, on any kind of store")
+    parser.argument("file", "a backup or an export, of any kind of store")
     parser.yes()
     parser.actor()
 
@@ -188,7 +188,7 @@ def _write(cli: Cli, records: Iterator[dict[str, Any]], out: TextIO) -> int:
 
 
 def import_options(parser: Parser) -> None:
-    parser.argument("file", "a file that dibs export or dibs backup wrote (- reads stdin)")
+    parser.argument("file", "an export or a backup (- reads stdin)")
     parser.option("--from", metavar="KIND", help="export, tasks, beads or github (default: export)", default="export")
     parser.option("--dry-run", help="with --from: show what would be added")
 

@@ -21,7 +21,7 @@ from dibs.errors import StoreUnavailable
 from dibs.store.sql.transaction import Refused
 from dibs.store.sqlite.bell import Bell
 from dibs.store.sqlite.database import OpenedFile, checkpoint, explain, explain_commit, open_database
-from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite, busy
+from dibs.store.sqlite.group_commit import CommitQueue, Hold, Mutex, PendingCall, PendingWrite, busy, fails_group
 from dibs.store.sqlite.lock import FairLock
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.system.fork import ForkAware
@@ -238,9 +238,9 @@ class Engine(ForkAware):
         transaction = None
         try:
             transaction = self._run(connection, write)
-        except (StoreUnavailable, apsw.Error, OSError):
-            raise
         except BaseException as error:
+            if fails_group(error):
+                raise
             write.reset()
             write.error = error
             if self._current is not None:

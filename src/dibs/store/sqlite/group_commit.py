@@ -14,7 +14,9 @@ from __future__ import annotations
 import _thread
 from _operator import call
 
-from dibs.errors import StoreUnavailable
+import apsw
+
+from dibs.errors import StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,6 +202,11 @@ def _take_first(queue: list[Any], most: int) -> list[Any]:
     first = queue[:most]
     del queue[: len(first)]
     return [call for call in first if call.take()]
+
+
+def fails_group(error: BaseException) -> bool:
+    """Whether an error of one write is that of the whole group. A damaged row concerns only who reads it."""
+    return isinstance(error, (StoreUnavailable, apsw.Error, OSError)) and not isinstance(error, StoreUnusable)
 
 
 def busy(settings: Settings) -> StoreUnavailable:

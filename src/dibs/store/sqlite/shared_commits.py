@@ -6,11 +6,8 @@ are part of the group's transaction, and each write has a savepoint of its own, 
 
 from __future__ import annotations
 
-import apsw
-
-from dibs.errors import StoreUnavailable
 from dibs.store.contract import SharedCommits
-from dibs.store.sqlite.group_commit import PendingWrite
+from dibs.store.sqlite.group_commit import PendingWrite, fails_group
 from dibs.store.sqlite.store import SqliteStore
 
 TYPE_CHECKING = False
@@ -113,8 +110,9 @@ class OpenTransaction(SqliteStore):
         t = self.engine.transaction(self._outer.connection)
         try:
             return work(t)
-        except (StoreUnavailable, apsw.Error, OSError) as error:
-            self._failure = error
+        except BaseException as error:
+            if fails_group(error):
+                self._failure = error
             raise
         finally:
             t.close()
