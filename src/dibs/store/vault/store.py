@@ -310,13 +310,15 @@ class VaultStore(SqliteVerbs, Store):
 
         try:
             text = self.cycle.disk.read(path)[0].decode()
-            item = task_text.read(text, name_of(path)).id
+            task = task_text.read(text, name_of(path))
         except (FileNotFoundError, UnicodeDecodeError, Unfit, task_text.Unreadable):
             return
-        if not text.strip() and t.one("item_by_id", id=item) is None:
+        if not text.strip() and t.one("item_by_id", id=task.id) is None:
             return  # a program has created the file and is about to write it
-        if t.entry_of(item) is None:
-            t.put_entry(Entry(path=path, item=item, stamp=stamp))
+        if t.entry_of(task.id) is None:
+            t.put_entry(Entry(path=path, item=task.id, stamp=stamp))
+            if task.foreign_claim is not None:
+                t.put_foreign_claim(task.id, task.foreign_claim.key)  # made before the restore, which ended it
 
     # Health
 
