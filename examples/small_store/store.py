@@ -8,7 +8,6 @@ supplies the transactions around them, the watch, and the verbs about a whole bo
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +18,7 @@ import apsw
 from dibs.config import Settings
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.model import Prune, Request
-from dibs.store.contract import Store, Watch
+from dibs.store.contract import LINES, Store, Watch
 from dibs.store.sql import archive, requests
 from dibs.store.sql.transaction import Refused, Transaction
 from dibs.store.sqlite import backups, database, schema
@@ -27,6 +26,7 @@ from dibs.store.sqlite.engine import system_clock
 from dibs.store.sqlite.store import SqliteVerbs
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.system import durable
+from dibs.text import record_lines
 from dibs.value import Value
 
 T = TypeVar("T")
@@ -35,6 +35,9 @@ POLL_SECONDS = 0.02
 
 
 class SmallStore(SqliteVerbs, Store):
+    #: What `restore` reads: other files are converted by the board.
+    backup_format = LINES
+
     def __init__(self, path: str, settings: Settings, clock: Callable[[], int] = system_clock) -> None:
         self.path, self.settings, self.clock = path, settings, clock
 
@@ -90,19 +93,18 @@ class SmallStore(SqliteVerbs, Store):
     def backup(self, path: str) -> None:
         """A backup is the export, a record a line: restoring one runs no code that a stranger put into it."""
         try:
-            with durable.NewFile(path) as new, open(new, "w", encoding="utf-8") as file:
-                for record in self.export():
-                    file.write(json.dumps(record) + "\n")
+            with durable.NewFile(path) as new, open(new, "wb") as file:
+                file.writelines(record_lines.backup(self.export()))
         except FileExistsError:
             raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
 
     def restore(self, path: str, *, actor: str) -> int:
         try:
-            with open(path, encoding="utf-8") as file:
-                records = [json.loads(line) for line in file]
+            with open(path, "rb") as file:
+                records = list(record_lines.read(file))
         except FileNotFoundError:
             raise Invalid(f"there is no backup at {path}", field="path") from None
-        except ValueError as error:
+        except Invalid as error:
             raise StoreUnusable(f"{path} cannot be restored: {error}", path=path) from error
 
         with self._lock():

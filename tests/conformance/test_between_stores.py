@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dibs.board import Board
+from dibs.board import Board, files
 from dibs.errors import DibsError, Invalid
 from dibs.maintenance import doctor
 from dibs.testing.conformance.asking import added, session
@@ -140,7 +140,7 @@ def test_a_file_of_any_store_is_imported_into_any_other(
     harness.clock.freeze()
     harness.clock.advance((taken.now - harness.clock.now()) / 1000)
     board = harness.board()
-    with open(getattr(taken, file), "rb") as opened, board.read_file(opened) as found:
+    with open(getattr(taken, file), "rb") as opened, files.records(opened) as found:
         assert board.load(found) == len(taken.records)
     assert _sorted(records(board)) == _sorted(taken.records)
     assert_sound(board)
@@ -195,7 +195,7 @@ def _restore(board: Board, path: Path) -> int:
 
 
 def _import(board: Board, path: Path) -> int:
-    with io.BytesIO(path.read_bytes()) as file, board.read_file(file) as found:
+    with io.BytesIO(path.read_bytes()) as file, files.records(file) as found:
         return board.load(found)
 
 

@@ -9,9 +9,8 @@ from dibs.model import ADMIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
-    from typing import Any, BinaryIO
+    from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from dibs.model import Activity, Event, Holding, Item, Prune, Run, Stats, Synced
     from dibs.model.dashboard import Paged, Series, View, Window
@@ -194,15 +193,6 @@ class ReadVerbs(BoardBase):
 
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         return self.store.load(records)
-
-    def read_file(
-        self, file: BinaryIO, on_line: Callable[[bytes], None] = lambda _: None
-    ) -> AbstractContextManager[Iterator[tuple[str, dict[str, Any]]]]:
-        """The records of a backup or an export of any store, for `load`. `on_line` is called with each line of a file
-        that consists of lines."""
-        from dibs.store import board_files
-
-        return board_files.records(file, self.settings, on_line)
 
     def backup(self, path: str) -> None:
         self.store.backup(path)

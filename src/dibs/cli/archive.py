@@ -12,6 +12,7 @@ import stat
 import sys
 
 from dibs import check, location
+from dibs.board import files
 from dibs.cli import identity
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
@@ -229,7 +230,7 @@ def _import_records(cli: Cli, file: BinaryIO) -> int:
         progress.advance(len(line))
 
     try:
-        with progress, cli.board.read_file(file, count) as records:
+        with progress, files.records(file, count) as records:
             return cli.board.load(records)
     except (DibsError, LookupError, TypeError, ValueError) as error:
         if not number:

@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 from starlette.background import BackgroundTask
 
 from dibs import check
+from dibs.board import files
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.model import ADMIN
 from dibs.server.api import bodies, responses, schemas
@@ -168,7 +169,7 @@ def _load(service: Service, file: IO[bytes]) -> int:
         number += 1
 
     try:
-        with service.board.read_file(cast(BinaryIO, file), count) as records:
+        with files.records(cast(BinaryIO, file), count) as records:
             return service.board.load(records)
     except Invalid as error:
         if not number:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from dibs.board import files
 from dibs.errors import DibsError, Forbidden, Invalid, SessionNotFound
 from dibs.testing import sizes
 from dibs.testing.conformance.asking import added, ids, refused, session, whole
@@ -81,7 +82,7 @@ class TestRestoring:
         board.backup(path)
         with harness.elsewhere() as other, open(path, "rb") as file:
             copy = other.board()
-            with copy.read_file(file) as found:
+            with files.records(file) as found:
                 assert copy.load(found) == len(list(board.export()))
             assert copy.list() == board.list()
             assert_sound(copy)
