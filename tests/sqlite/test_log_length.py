@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import apsw
+import pytest
 
 from dibs.board import connect
 from dibs.store.sqlite.database import WAL_BYTES_MAX
@@ -42,3 +43,16 @@ def test_who_reads_the_log_is_not_waited_for_and_loses_nothing(tmp_path: Path) -
     reader.close()
     with connect(str(place)) as board:
         assert len(board.list()) == 401
+
+
+def test_a_command_that_waited_long_leaves_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a keeper of claims or a screen does, which are commands too."""
+    place = tmp_path / "board.db"
+    connect(str(place), folder=str(tmp_path), create=True).close()
+    lengths = []
+    for seconds in (60.0, 0.0):
+        monkeypatch.setattr("dibs.store.sqlite.engine.COMMAND_SECONDS_MAX", seconds)
+        with connect(str(place), lean=True) as board:
+            board.add("t")
+        lengths.append(os.stat(f"{place}-wal").st_size)
+    assert lengths[0] > 0 == lengths[1]

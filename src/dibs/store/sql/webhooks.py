@@ -5,6 +5,7 @@ from __future__ import annotations
 from dibs.errors import Invalid
 from dibs.model.webhooks import DeadLetter, Taken, Webhook
 from dibs.rules import webhooks as rules
+from dibs.store.sql import rows
 from dibs.text import json_text, wire
 from dibs.value import Value
 
@@ -68,7 +69,7 @@ def dead_letters(t: Transaction, webhook: str) -> tuple[DeadLetter, ...]:
     if webhook not in {known.id for known in webhooks(t)}:
         raise rules.unknown(webhook)
     found = t.all("dead_letters", webhook=webhook)
-    return tuple(wire.decode(DeadLetter, json_text.loads(letter), lenient=True) for (letter,) in found)
+    return tuple(wire.decode(DeadLetter, rows.loads(letter), lenient=True) for (letter,) in found)
 
 
 def drop_dead_letter(t: Transaction, webhook: str, event: int) -> bool:
@@ -140,7 +141,7 @@ def _find(t: Transaction, id: str) -> Row | None:
     record, secrets, deliverer, leased_until, revision = found
     return Row(
         webhook=_webhook(record),
-        secrets=tuple(json_text.loads(secrets)),
+        secrets=tuple(rows.loads(secrets)),
         deliverer=deliverer,
         leased_until=leased_until,
         revision=revision,
@@ -155,7 +156,7 @@ def _require(t: Transaction, id: str) -> Row:
 
 
 def _webhook(record: str) -> Webhook:
-    found = wire.decode(Webhook, json_text.loads(record), lenient=True)
+    found = wire.decode(Webhook, rows.loads(record), lenient=True)
     return found.replace(kinds=tuple(found.kinds), projects=tuple(found.projects))
 
 

@@ -51,8 +51,11 @@ class SqliteTransaction(Transaction):
         return row
 
     def all(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self.fetch_all(STATEMENTS[statement], parameters)
+
+    def fetch_all(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         try:
-            found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
+            found: list[tuple[Any, ...]] = self._cursor.execute(sql, parameters).fetchall()
         except UnicodeDecodeError as error:
             raise self._damaged(error) from error
         return found

@@ -10,6 +10,7 @@ import os
 import stat
 
 from dibs.errors import StoreUnusable
+from dibs.store.sql import rows
 from dibs.store.sql.queries import Statements
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.vault.layout import HIDDEN, INDEX, SUFFIX, name_of
@@ -109,11 +110,10 @@ class VaultTransaction(SqliteTransaction):
     def annotations(self, item: str) -> list[Annotation]:
         """The annotations of the item's runs, oldest first."""
         from dibs.store.vault.taskfile.run_annotations import Annotation
-        from dibs.text import json_text
 
         found = []
         for at, actor, text in self.query("annotations", item=item):
-            values = json_text.loads(text)
+            values = rows.loads(text)
             token, made_at = values.pop("run"), values.pop("told_at", at)
             found.append(Annotation(token=token, actor=actor, at=made_at, values=values))
         return found
@@ -144,8 +144,7 @@ class VaultTransaction(SqliteTransaction):
 
     def query(self, statement: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement about files."""
-        found: list[tuple[Any, ...]] = self._cursor.execute(STATEMENTS[statement], parameters).fetchall()
-        return found
+        return self.fetch_all(STATEMENTS[statement], parameters)
 
     def entries(self) -> dict[str, Entry]:
         return {row[0]: _entry(row) for row in self.query("files")}
