@@ -22,8 +22,10 @@ from dibs.testing.invariants import assert_sound
 from tests.kit import postgres, sqlite, vault
 from tests.kit.http import Host, HttpHarness
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.soak import in_a_soak
 
 KINDS = ("sqlite", "postgres", "vault", "http")
+#: The last one is what a server sends of a board.
 FILES = ("backup", "export", "sent")
 STRIDE = 1_000_000
 #: Fields of an item that a restore leaves as they are.
@@ -85,7 +87,7 @@ def _harness(kind: str, server: PostgresServer, host: Host, folder: Path) -> Har
     return HttpHarness(sqlite.harness(here), [host]) if kind == "http" else sqlite.harness(here)
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ["backup", "export", *in_a_soak("sent")])
 @pytest.mark.parametrize("target", KINDS)
 @pytest.mark.parametrize("source", KINDS)
 def test_a_file_of_any_store_is_restored_into_any_other(
@@ -130,7 +132,7 @@ def test_a_file_of_any_store_is_restored_into_any_other(
     assert _of("event", records(again))[: len(had)] == had
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ["backup", "export", *in_a_soak("sent")])
 @pytest.mark.parametrize("target", KINDS)
 @pytest.mark.parametrize("source", KINDS)
 def test_a_file_of_any_store_is_imported_into_any_other(
