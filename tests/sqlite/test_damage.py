@@ -104,6 +104,11 @@ def test_doctor_finds_the_damage(place: Path, damage: Callable[[Path], None]) ->
     assert all(what.isprintable() for what in found)
 
 
+def test_doctor_finds_an_item_whose_history_gives_no_token(place: Path) -> None:
+    changed(place, "UPDATE events SET kind = 'adddd'")
+    assert any("is missing by its history" in what for what in findings(place))
+
+
 @pytest.mark.parametrize("name", ["a page of events", "an index without its rows", "text that is not UTF-8", "no JSON"])
 def test_there_is_no_export_of_a_board_that_cannot_be_read_as_a_whole(place: Path, name: str) -> None:
     DAMAGE[name](place)

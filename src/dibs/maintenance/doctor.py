@@ -357,8 +357,9 @@ def _check_history(item: Item, events: list[Event], run_tokens: list[int]) -> It
         wrong = ", ".join(name for name in item._fields if getattr(replayed, name) != getattr(item, name))
         yield _damage(item.id, f"{item.id} differs from its history in: {wrong}")
     given, claimed = _tokens(events)
-    if given != sorted(given) or item.token != given[-1]:
-        yield _damage(item.id, f"the latest token of {item.id} is {given[-1]} by its history, {item.token} by its row")
+    latest = given[-1] if given else "missing"
+    if given != sorted(given) or item.token != latest:
+        yield _damage(item.id, f"the latest token of {item.id} is {latest} by its history, {item.token} by its row")
     if sorted(claimed) != sorted(run_tokens):
         yield _damage(
             item.id, f"the history of {item.id} has {len(claimed)} claims, and the item has {len(run_tokens)} runs"
