@@ -178,6 +178,7 @@ def test_a_backup_that_was_cut_off_or_changed_is_neither_restored_nor_imported(
             with pytest.raises(DibsError) as refused:
                 load(board, path)
             assert str(refused.value).isprintable(), what
+            assert "not an error" not in str(refused.value), what
             assert records(board) == before, what
 
 

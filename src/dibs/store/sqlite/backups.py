@@ -50,7 +50,7 @@ def backup(source: apsw.Connection, path: str, settings: Settings, leave_out: Se
     except FileExistsError:
         raise Invalid(f"{path} exists already; a backup does not overwrite it", field="path") from None
     except apsw.CorruptError as error:
-        raise archive.not_backed_up(path, error) from error
+        raise archive.not_backed_up(path, _reason(error, path, path)) from error
     except (apsw.Error, OSError) as error:
         raise StoreUnusable(f"the backup {path} cannot be written: {error}", path=path) from error
 
@@ -136,6 +136,8 @@ def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[
 
 
 def _reason(error: BaseException, partial: str, path: str) -> object:
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return "it is damaged, or was cut off"  # SQLite's own text is at times "not an error"
     return error.message.replace(partial, path) if isinstance(error, DibsError) else error
 
 
