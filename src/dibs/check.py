@@ -58,9 +58,9 @@ def item(given: object) -> str:
     return item_id(given, "item")
 
 
-def agent_name(given: object) -> str:
+def agent_name(given: object, field: str = "agent") -> str:
     """As strict as an id, because it names a folder in a vault."""
-    return _word(given, "agent", _ID, NAME_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
+    return _word(given, field, _ID, NAME_LENGTH_MAX, "letters, digits, '.', '_' and '-'")
 
 
 def name(given: object, field: str) -> str:
@@ -125,16 +125,19 @@ def json_object(
 ) -> dict[str, Any]:
     """A JSON object that every store returns unchanged: no NaN, no NUL, text keys, within a size. It has its text, so
     that no store encodes it while others wait."""
-    if not isinstance(given, dict):
+    if not isinstance(given, Mapping):
         raise Invalid(f"{field} must be a JSON object", field=field)
     if not given:
         return {}
+    given = given if isinstance(given, dict) else dict(given)
     depth, size_min = json_text.measure(given, depth_max)
     if depth > depth_max:
         raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
     if size_min > bytes_max:
         # Refused before it is encoded: encoding long numbers takes seconds, and holds the GIL.
         raise Invalid(f"{field} has over {size_min} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
+    if not json_text.has_text_keys(given):
+        raise Invalid(f"{field} has a key that is not text, as every key of a JSON object must be", field=field)
     try:
         found = json_text.encoded(given)
         size = len(found.text.encode())
@@ -147,26 +150,9 @@ def json_object(
     return found
 
 
-def checks(given: object, bytes_max: int = NOTE_BYTES_MAX) -> dict[str, Any]:
-    """Checks by name, each an object with a `state` and optionally a `url`, or only the text of the state."""
-    found = json_object(given, "checks", bytes_max)
-    return {_line(one, NAME_LENGTH_MAX): _check(one, value) for one, value in found.items()}
-
-
-def _check(check: str, given: object) -> dict[str, str]:
-    found = {"state": given} if isinstance(given, str) else given
-    if not isinstance(found, dict) or not {"state"} <= found.keys() <= {"state", "url"}:
-        raise Invalid(f"the check {check[:60]!r} must be a state, or have a state and optionally a url", field="checks")
-    return {name: _line(value, TITLE_LENGTH_MAX if name == "url" else NAME_LENGTH_MAX) for name, value in found.items()}
-
-
-def _line(given: object, length_max: int) -> str:
-    if not isinstance(given, str) or not given or not given.isprintable() or len(given) > length_max:
-        raise Invalid(
-            f"the name, the state and the url of a check must each be one line of 1 to {length_max} characters",
-            field="checks",
-        )
-    return given
+def optional_object(given: object, field: str, bytes_max: int = JSON_BYTES_MAX) -> dict[str, Any]:
+    """A JSON object, empty if the caller gave none."""
+    return {} if given is None else json_object(given, field, bytes_max)
 
 
 def number(given: object, field: str, *, low: float, high: float) -> float:
@@ -197,9 +183,9 @@ def dependencies(given: object, field: str = "depends_on") -> tuple[str, ...]:
     return tuple(item_id(one, field) for one in names(given, field))
 
 
-def resources(given: object) -> tuple[str, ...]:
+def resources(given: object, field: str = "resources") -> tuple[str, ...]:
     """Normalised resources, without repetition."""
-    return _unique(given, "resources", "a list", _resource)
+    return _unique(given, field, "a list", lambda one: _resource(one, field))
 
 
 def flag(given: object, field: str) -> bool:
@@ -215,11 +201,13 @@ def token(given: object, field: str = "token") -> int | None:
 def finished(given: object) -> dict[str, int]:
     """Items to be ended as done, each with its token, without which a repeated call could end another claim."""
     found = _tokens(given, "done", BATCH_MAX)
-    return {item: whole(held, "token", low=1, high=TOKEN_MAX) for item, held in found.items()}
+    return {item: whole(held, "done", low=1, high=TOKEN_MAX) for item, held in found.items()}
 
 
 def batch(given: Iterable[T]) -> list[T]:
     """The items of one transaction, for which all other writers wait."""
+    if isinstance(given, str | bytes | bytearray | Mapping) or not isinstance(given, Iterable):
+        raise Invalid("items must be a list of items", field="items")
     found = list(given)
     if len(found) > BATCH_MAX:
         raise Invalid(f"{len(found)} items at once; {BATCH_MAX} is the most: add them in batches", field="items")
@@ -228,7 +216,7 @@ def batch(given: Iterable[T]) -> list[T]:
 
 def holding(given: object) -> dict[str, int | None]:
     """The items that a session holds, each with its token, or None if it does not know the token."""
-    return {item: token(held) for item, held in _tokens(given, "holding", HOLDING_MAX).items()}
+    return {item: token(held, "holding") for item, held in _tokens(given, "holding", HOLDING_MAX).items()}
 
 
 def owner(given: object) -> Owner:
@@ -281,9 +269,13 @@ def run(given: object, field: str) -> tuple[str, int]:
 
 def new_item(given: Mapping[str, object]) -> NewItem:
     """A new item from the given fields; without an id, its id is empty, and the store chooses one."""
-    unknown = set(given) - set(NewItem._fields)
-    if unknown:
-        raise Invalid(f"an item has no field {sorted(unknown)[0]!r}", field=sorted(unknown)[0])
+    if not isinstance(given, Mapping):
+        raise Invalid("an item must be an object with a title", field="items")
+    for field in given:
+        if not isinstance(field, str):
+            raise Invalid(f"an item has no field {field!r:.60}", field="items")
+        if field not in NewItem._names:
+            raise Invalid(f"an item has no field {field!r}", field=field)
     found_title = title(given.get("title", ""))
     found_type = name(given.get("type", DEFAULT_TYPE), "type")
     content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
@@ -303,7 +295,7 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _unique(given: object, field: str, wanted: str, checked: Callable[[object], str]) -> tuple[str, ...]:
-    if isinstance(given, str | dict) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | bytearray | Mapping) or not isinstance(given, Iterable):
         raise Invalid(f"{field} must be {wanted}", field=field)
     found = tuple(dict.fromkeys(checked(one) for one in given))
     if len(found) > ENTRIES_MAX:
@@ -319,10 +311,10 @@ def _tokens(given: object, field: str, items_max: int) -> dict[str, object]:
     return {item_id(item, field): held for item, held in given.items()}
 
 
-def _resource(given: object) -> str:
-    one = text(given, "resources", RESOURCE_BYTES_MAX).strip()
+def _resource(given: object, field: str) -> str:
+    one = text(given, field, RESOURCE_BYTES_MAX).strip()
     if not one or not one.isprintable():
-        raise Invalid("a resource is a path or a key such as port:8080, on one line", field="resources")
+        raise Invalid("a resource is a path or a key such as port:8080, on one line", field=field)
     return normalize(one)
 
 
@@ -349,7 +341,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
     "phase": lambda given: None if given is None else name(given, "phase"),
     "project": lambda given: name(given, "project"),
     "type": lambda given: name(given, "type"),
-    "action": lambda given: name(given, "action") if given else "",
+    "action": lambda given: "" if given == "" else name(given, "action"),
     "depends_on": dependencies,
     "resources": resources,
     "not_before": lambda given: instant(given, "not_before"),
@@ -362,7 +354,7 @@ _CONTENT: dict[str, Callable[[Any], Any]] = {
 
 #: The most items that one `next` gives.
 NEXT_MAX = 1000
-#: How each parameter is checked, for every verb that has it. None passes: the verb itself checks what it requires.
+#: How each parameter is checked, for every verb that has it.
 _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "item": item,
     "session": session_id,
@@ -382,15 +374,24 @@ _PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "n": lambda given: whole(given, "n", low=1, high=NEXT_MAX),
     "limit": limit,
     "bytes_max": bytes_max,
+    "prefix": lambda given: given if given == "" else item_id(given, "prefix"),
+    "ended": lambda given: flag(given, "ended"),
+    "newest": lambda given: flag(given, "newest"),
+    "park": lambda given: flag(given, "park"),
+    "relabel": lambda given: flag(given, "relabel"),
     "holding": holding,
     "known_event": lambda given: whole(given, "known_event", low=0, high=TOKEN_MAX),
 }
 #: Parameters that stores take as objects, empty if the caller gave none.
 _OBJECTS = frozenset({"links", "cost", "meta"})
+#: Parameters for which None is a value of a wrong type. For the others it means that the caller gave none.
+_NEVER_NONE = frozenset(
+    {"n", "limit", "statuses", "projects", "types", "labels", "ended", "newest", "park", "relabel", "prefix"}
+)
 
 
 def parameter(name: str, given: object) -> Any:
     if name in _OBJECTS:
-        return json_object({} if given is None else dict(given), name)  # type: ignore[call-overload]
+        return optional_object(given, name)
     rule = _PARAMETERS.get(name)
-    return given if given is None or rule is None else rule(given)
+    return given if rule is None or (given is None and name not in _NEVER_NONE) else rule(given)

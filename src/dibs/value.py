@@ -19,6 +19,10 @@ else:
         return lambda cls: cls
 
 
+#: Types whose values can be changed in place.
+_CHANGING = (dict, list, set)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Value:
     #: The annotation of each field, as text.
@@ -26,6 +30,9 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
+    #: The types of the defaults that can be changed in place. Each value gets an empty one of its own: a default that
+    #: values shared would be changed for all of them.
+    _fresh: ClassVar[dict[str, Callable[[], Any]]] = {}
     _nested: ClassVar[dict[str, type[Value]]]
 
     def __init_subclass__(cls) -> None:
@@ -33,13 +40,20 @@ class Value:
         cls._hints = cls._hints | own
         cls._fields = tuple(cls._hints)
         cls._names = frozenset(cls._fields)
-        cls._defaults = cls._defaults | {n: cls.__dict__[n] for n in own if n in cls.__dict__}
+        defaults = {n: cls.__dict__[n] for n in own if n in cls.__dict__}
+        cls._defaults = cls._defaults | {n: value for n, value in defaults.items() if type(value) not in _CHANGING}
+        fresh = {n: type(value) for n, value in defaults.items() if type(value) in _CHANGING}
+        cls._fresh = cls._fresh | fresh
+        for n in fresh:
+            delattr(cls, n)
 
     if not TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None:
             own = self.__dict__
             own.update(self._defaults)
+            for name, make in self._fresh.items():
+                own[name] = make()
             own.update(fields)
             if own.keys() != self._names:
                 wrong = self._names ^ own.keys()
@@ -47,6 +61,17 @@ class Value:
 
         def __setattr__(self, name: str, _: object) -> None:
             raise AttributeError(f"{type(self).__name__}.{name} is frozen; use replace()")
+
+    @classmethod
+    def default_of(cls, name: str) -> Any:
+        """The default of a field, for one value; None if it has none."""
+        make = cls._fresh.get(name)
+        return cls._defaults.get(name) if make is None else make()
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The default of each field that has one, for one value."""
+        return cls._defaults | {name: make() for name, make in cls._fresh.items()}
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+import dibs.model.dashboard
+import dibs.model.webhooks  # noqa: F401  so that their values are among all values
 from dibs.text import wire
 from dibs.value import Late, LateField, Value
 
@@ -32,6 +36,36 @@ def test_fields_come_from_annotations_and_defaults_from_attributes() -> None:
     assert Point._fields == ("x", "y", "tags")
     assert Point(x=1).as_dict() == {"x": 1, "y": 7, "tags": {}}
     assert repr(Point(x=1)) == "Point(x=1, y=7, tags={})"
+
+
+UNCHANGING = (str, int, float, tuple, frozenset, type(None), type)
+
+
+class Bag(Value):
+    held: dict[str, int] = {}
+    notes: list[str] = []
+
+
+def test_what_one_value_holds_by_default_is_no_other_values() -> None:
+    Bag().held["a"] = 1
+    Bag().notes.append("a")
+    assert (Bag().held, Bag().notes) == ({}, [])
+    assert not hasattr(Bag, "held"), "the class holds one that all values without it would share"
+
+
+def all_values(kind: type[Value] = Value) -> Iterator[type[Value]]:
+    for made in kind.__subclasses__():
+        yield made
+        yield from all_values(made)
+
+
+@pytest.mark.parametrize("kind", sorted(set(all_values()), key=repr), ids=lambda kind: kind.__name__)
+def test_no_kind_of_value_shares_a_default_that_can_change(kind: type[Value]) -> None:
+    required = dict.fromkeys(kind._names - kind.defaults().keys())
+    one, other = kind(**required), kind(**required)
+    for name in kind.defaults():
+        held = getattr(one, name)
+        assert held is not getattr(other, name) or isinstance(held, UNCHANGING), name
 
 
 def test_a_value_of_a_row_takes_the_first_columns() -> None:

@@ -31,6 +31,6 @@ def checked(name: str, given: dict[str, Any]) -> Agent:
     for field, value in given.items():
         if field not in _SETTINGS:
             raise Invalid(f"an agent has no setting {field!r}; choose one of {', '.join(_SETTINGS)}", field=field)
-        if value is not None:
+        if value is not None or not Agent._hints[field].endswith("None"):
             found[field] = _SETTINGS[field](value)
-    return Agent(name=check.agent_name(name), **found)
+    return Agent(name=check.agent_name(name, "name"), **found)

@@ -118,6 +118,7 @@ class BoardBase:
     ) -> T:
         """Call a fenced verb; with `recover`, claim the item again if the claim expired and no session took it over."""
         item, parameters["session"] = check.item(item), check.session_id(session)
+        recover = check.flag(recover, "recover")
         checked = self._checked(verb, (item,), request_id, parameters)
         try:
             return verb(item, **checked)

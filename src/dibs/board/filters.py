@@ -83,14 +83,14 @@ def checked_bulk(
     filter: Mapping[str, Any] | None,
     expect: int | None,
 ) -> dict[str, Any]:
-    if verb not in BULK:
+    if not isinstance(verb, str) or verb not in BULK:
         raise Invalid(f"{verb!r:.60} cannot be called in bulk; {', '.join(BULK)} can", field="verb")
-    asked: dict[str, Any] = {"args": _args(verb, args or {})}
+    asked: dict[str, Any] = {"args": _args(verb, {} if args is None else args)}
     if filter is None:
         if expect is not None:
             raise Invalid("expect belongs to a filter", field="expect")
         return {**asked, "items": _items(verb, items)}
-    if tuple(items):
+    if check.batch(items):
         raise Invalid("give items or a filter, not both", field="filter")
     if not isinstance(filter, Mapping) or not filter.keys() <= FILTER.keys():
         raise Invalid(f"a filter has {', '.join(FILTER)}", field="filter")

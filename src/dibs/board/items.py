@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs import check
+from dibs import check, run_checks
 from dibs.board.base import BoardBase, request
 from dibs.errors import Invalid
 
@@ -119,7 +119,7 @@ class ItemVerbs(BoardBase):
             "remove_labels": check.names(remove_labels, "remove_labels"),
             "add_needs": check.dependencies(add_needs, "add_needs"),
             "remove_needs": check.dependencies(remove_needs, "remove_needs"),
-            "add_resources": check.resources(add_resources),
+            "add_resources": check.resources(add_resources, "add_resources"),
         }
         parts = {name: value for name, value in parts.items() if value}
         for name in parts:
@@ -177,7 +177,7 @@ class ItemVerbs(BoardBase):
     ) -> Item:
         """Approve an item that waits for approval; with `done`, end it as done with its draft. With `revision` (of the
         item) and `token` (of the run with the draft), only what the caller has read is approved."""
-        decision = {"comment": comment, "done": done, "token": token, "revision": revision}
+        decision = {"comment": comment, "done": check.flag(done, "done"), "token": token, "revision": revision}
         return self._call(self.store.approve, item, **decision, actor=actor, request_id=request_id)
 
     def send_back(
@@ -227,15 +227,15 @@ class ItemVerbs(BoardBase):
         """Add links, checks and costs to a run that has ended: the run under `token`, or the item's latest. With
         `session` or `agent`, only a run of that agent; with `key`, only a run of a session that this key registered."""
         added = {
-            "links": check.json_object(dict(links or {}), "links", check.NOTE_BYTES_MAX),
-            "checks": check.checks(dict(checks or {})),
-            "cost": check.json_object(dict(cost or {}), "cost", check.NOTE_BYTES_MAX),
+            "links": check.optional_object(links, "links", check.NOTE_BYTES_MAX),
+            "checks": {} if checks is None else run_checks.checked(checks),
+            "cost": check.optional_object(cost, "cost", check.NOTE_BYTES_MAX),
         }
         if not any(added.values()):
             raise Invalid("there is nothing to add; name a link, a check or a cost", field="links")
         parameters: dict[str, Any] = {"token": token, **added, "session": session, "agent": agent, "actor": actor}
         if key is not None:
-            parameters["key"] = key  # only a server passes one
+            parameters["key"] = check.name(key, "key")  # only a server passes one
         return self._call_past_dead_owners(self.store.annotate, item, **parameters, request_id=request_id)
 
     def force_release(

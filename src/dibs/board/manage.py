@@ -68,13 +68,13 @@ class ManageVerbs(ItemVerbs):
         if owner_pid is not None:
             owner = owners.of(check.whole(owner_pid, "owner_pid", low=1, high=check.PID_MAX))
         found = Session(
-            id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.session_id(id),
+            id=f"{agent[:40]}-{os.urandom(6).hex()}" if id is None else check.name(id, "id"),
             agent=agent,
             kind=check.name(kind, "kind"),
             host=os.uname().nodename[:255] if host is None else check.text(host, "host", 255),
             owner=None if owner is None else check.owner(owner),
-            meta=check.json_object(dict(meta or {}), "meta", check.META_BYTES_MAX),
-            key=key,
+            meta=check.optional_object(meta, "meta", check.META_BYTES_MAX),
+            key=None if key is None else check.name(key, "key"),
             parent=None if parent is None else check.name(parent, "parent"),
         )
         if key is not None:

@@ -78,6 +78,8 @@ class WorkVerbs(BoardBase):
     ) -> Grant:
         """Claim by `ask`. With `wait_seconds`, queue for the item, by default the one that the refusal names."""
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+        if on_wait is not None and not callable(on_wait):
+            raise Invalid("on_wait must be a function of a Waiting", field="on_wait")
 
         def claim() -> Grant:
             if not self.store.waits:  # behind a server, the server looks for dead owners
@@ -192,10 +194,8 @@ class WorkVerbs(BoardBase):
         by a heartbeat that renews something or whose session holds nothing."""
         if known_event is not None and holding is None:
             raise Invalid("known_event requires holding", field="known_event")
-        # Not sent if it is empty: a server of an older version does not know it.
-        changes: dict[str, Any] = {}
-        if meta:
-            changes["meta"] = check.json_object(meta, "meta", check.META_BYTES_MAX)
+        found = check.optional_object(meta, "meta", check.META_BYTES_MAX)
+        changes: dict[str, Any] = {"meta": found} if found else {}
         return self._call(
             self.store.heartbeat,
             session=check.session_id(session),

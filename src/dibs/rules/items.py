@@ -60,8 +60,8 @@ def add(now: int, new: NewItem, *, actor: str, token_floor: int, blockers: Seque
 def is_same(new: NewItem, old: Item, added: Event) -> bool:
     """Whether `new` has the content that the item was added with (the event `added`) or has now."""
     content = content_of(new)
-    # An event of an older version lacks the newest fields.
-    data = NewItem._defaults | added.data
+    # An event of an older version lacks the newest fields, and one of a newer version has others.
+    data = {name: value for name, value in (NewItem.defaults() | added.data).items() if name in content}
     as_added = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     return content == as_added or all(getattr(old, name) == value for name, value in content.items())
 

@@ -43,7 +43,7 @@ def after(item: T, event: Event) -> T:
 
 def _added(event: Event) -> dict[str, Any]:
     fields = {
-        **Item._defaults,
+        **Item.defaults(),
         "id": event.item,
         "approved": False,
         "status": event.status,

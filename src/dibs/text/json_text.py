@@ -135,6 +135,14 @@ def measure(value: object, depth_max: int) -> tuple[int, int]:
     return depth, size
 
 
+def has_text_keys(given: object) -> bool:
+    """Whether every key of nested data is text; its depth is known to be bounded. JSON's encoder writes other keys as
+    text, so what is read back would have other keys than the caller gave."""
+    if isinstance(given, dict):
+        return all(isinstance(key, str) for key in given) and all(map(has_text_keys, given.values()))
+    return not isinstance(given, list | tuple) or all(map(has_text_keys, given))
+
+
 def all_text(value: object) -> str:
     """All keys and texts of nested data."""
     if isinstance(value, dict):

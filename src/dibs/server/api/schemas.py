@@ -124,7 +124,7 @@ def _new_item_fields() -> dict[str, tuple[Any, Any]]:
     """The fields of `NewItem` as a request gives them: an id is optional, and a priority may be a word."""
     found: dict[str, tuple[Any, Any]] = {}
     for name, (hint, _) in _wire_fields(NewItem).items():
-        default = NewItem._defaults.get(name, ...)
+        default = NewItem.defaults().get(name, ...)
         is_tuple = getattr(hint, "__origin__", None) is tuple
         found[name] = (list[str] if is_tuple else hint, list(default) if isinstance(default, tuple) else default)
     found["id"] = (str | None, None)

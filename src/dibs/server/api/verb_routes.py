@@ -197,7 +197,7 @@ def _session_arguments(service: Service, caller: Caller, arguments: dict[str, An
         # The end of the parent releases the claims of its children.
         service.callers.require_session(caller, check.name(arguments["parent"], "parent"))
     if arguments.get("id") is not None and caller.agent is not None:
-        known = service.board.store.find_session(check.session_id(arguments["id"]))
+        known = service.board.store.find_session(check.name(arguments["id"], "id"))
         if known is not None:
             service.callers.bind_sql_session(caller, known)
     return {

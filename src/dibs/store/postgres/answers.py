@@ -54,7 +54,7 @@ _CONVERTED: dict[type[Value], tuple[frozenset[str], frozenset[str]]] = {
 
 def _value(kind: type[V], row: Answer) -> V:
     # An answer that was kept by an older version lacks the newest fields.
-    known = kind._defaults | row
+    known = kind.defaults() | row
     return _typed(kind, {name: known[name] for name in kind._fields})
 
 

@@ -7,7 +7,7 @@ one that the board can give.
 
 from __future__ import annotations
 
-from dibs import check
+from dibs import check, run_checks
 from dibs.errors import Invalid
 from dibs.model import STATUSES, Activity, Agent, Claim, Event, Item, NewItem, Run, Session, SoftClaim, Ticket
 from dibs.text import wire
@@ -103,7 +103,7 @@ def _answer(given: object, field: str) -> None:
 
 
 def _checks(given: object, field: str) -> None:
-    if check.checks(given, check.JSON_BYTES_MAX) != given:
+    if run_checks.checked(given, check.JSON_BYTES_MAX) != given:
         raise Invalid(f"{field} maps the name of each check to its state and, optionally, its url", field=field)
 
 

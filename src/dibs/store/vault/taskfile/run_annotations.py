@@ -6,7 +6,7 @@ identify an annotation in all clones, whatever values its line has by now.
 
 from __future__ import annotations
 
-from dibs import check
+from dibs import check, run_checks
 from dibs.errors import Invalid
 from dibs.store.vault.taskfile.parsing import json_value
 from dibs.store.vault.taskfile.run_blocks import SIGNED_LINE, blocks, instant, unquoted
@@ -50,7 +50,7 @@ def read(lines: list[str]) -> Iterator[tuple[int, Annotation]]:
                 at=instant(match[3]),
                 values={
                     "links": check.json_object(data.get("links", {}), "links"),
-                    "checks": check.checks(data.get("checks", {}), check.JSON_BYTES_MAX),
+                    "checks": run_checks.checked(data.get("checks", {}), check.JSON_BYTES_MAX),
                     "cost": check.json_object(data.get("cost", {}), "cost"),
                 },
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from dibs import check
+from dibs import check, run_checks
 from dibs.errors import Invalid
 from dibs.model import Note, Run
 from dibs.store.vault.taskfile.parsing import Pattern, json_value
@@ -359,6 +359,6 @@ def _object(text: str | None) -> dict[str, Any]:
 
 def _checks(text: str | None) -> dict[str, Any]:
     try:
-        return check.checks(_object(text), check.JSON_BYTES_MAX)
+        return run_checks.checked(_object(text), check.JSON_BYTES_MAX)
     except Invalid:
         return {}

@@ -35,7 +35,6 @@ __all__ = ["Facts", "Review", "Task", "Unreadable", "id_of", "read", "write"]
 LISTS = ("labels", "depends_on", "resources")
 TEXTS = ("id", "title", "project", "type", "action", "phase", "not_before", "subject")
 YES_AND_NO = {"yes": True, "on": True, "no": False, "off": False}
-DEFAULTS = {name: NewItem._defaults[name] for name in CONTENT if name != "title"}
 
 
 class Task(Value):
@@ -262,7 +261,7 @@ def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
 
 def _default(front: FrontMatter, key: str) -> Any:
     """The default action is the type."""
-    return _value(front, "type", []) if key == "action" else DEFAULTS.get(key)
+    return _value(front, "type", []) if key == "action" else NewItem.default_of(key)
 
 
 def _given(key: str, chunk: Chunk) -> Any:
