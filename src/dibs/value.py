@@ -81,6 +81,12 @@ class Value:
         return made
 
     @classmethod
+    def of_known(cls, fields: dict[str, Any]) -> Self:
+        """The value with these fields, as another version of dibs wrote them: those that this version does not know are
+        left out, and missing ones have their defaults."""
+        return cls(**{name: value for name, value in fields.items() if name in cls._names})
+
+    @classmethod
     def of_row(cls, row: tuple[Any, ...]) -> Self:
         """The value with these fields in order, unchecked. `zip` fills the value itself: with a dict in between, or
         `strict`, it takes half as long again."""
@@ -103,6 +109,10 @@ class Value:
         if len(made.__dict__) != len(self._names):
             raise TypeError(f"{type(self).__name__}: unknown fields {sorted(changes.keys() - self._names)}")
         return made
+
+    def without_defaults(self) -> dict[str, Any]:
+        """The fields that differ from their defaults."""
+        return {name: held for name in self._fields if (held := getattr(self, name)) != self.default_of(name)}
 
     def as_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._fields}

@@ -197,7 +197,10 @@ def parameters_of(verb: str) -> dict[str, str]:
 
 
 #: Parameters that exclude one of the sound call.
-INSTEAD = {("bulk", "filter"): {"verb": "park"}, ("bulk", "expect"): {"verb": "park", "filter": {"type": ["task"]}}}
+INSTEAD: dict[tuple[str, str], dict[str, Any]] = {
+    ("bulk", "filter"): {"verb": "park"},
+    ("bulk", "expect"): {"verb": "park", "filter": {"type": ["task"]}},
+}
 PARAMETERS = [(verb.name, name, hint) for verb in VERBS for name, hint in parameters_of(verb.name).items()]
 
 

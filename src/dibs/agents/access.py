@@ -91,7 +91,7 @@ def seen(state: State) -> View:
             held=tuple((str(item), int(token)) for item, token in found.get("held", ())),
             projects=tuple(found.get("projects", ())),
             reserved=tuple(
-                Reservation(**{**one, "resources": tuple(one["resources"])}) for one in found.get("reserved", ())
+                Reservation.of_known({**one, "resources": tuple(one["resources"])}) for one in found.get("reserved", ())
             ),
         )
     except (TypeError, ValueError, KeyError):

@@ -137,9 +137,10 @@ class State:
         try:
             owner = found.pop("owner", None)
             outer = tuple(found.pop("outer", ()))
-            earlier = tuple(Owner(**one) for one in found.pop("earlier", ()))
-            return Record(owner=owner and Owner(**owner), outer=outer, earlier=earlier, **found)
-        except TypeError:
+            earlier = tuple(map(Owner.of_known, found.pop("earlier", ())))
+            known = {"owner": owner and Owner.of_known(owner), "outer": outer, "earlier": earlier}
+            return Record.of_known({**found, **known})
+        except (TypeError, AttributeError):
             return None
 
     def remove(self) -> None:
@@ -228,7 +229,7 @@ class State:
         for item in self.names(LOST):
             try:
                 fields = self.load(LOST + item)
-                found.append(Loss(**{**fields, "resources": tuple(fields.get("resources", ()))}))
+                found.append(Loss.of_known({**fields, "resources": tuple(fields.get("resources", ()))}))
             except TypeError:
                 self.discard(LOST + item)  # damaged: what it said is unknown, and an unreadable state allows
         answers = self._answers() if found else set()

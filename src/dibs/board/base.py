@@ -95,7 +95,7 @@ class BoardBase:
         return self.actor if given is None else check.name(given, "actor")
 
     def _call(self, verb: Callable[..., T], *item: str, request_id: str | None = None, **parameters: Any) -> T:
-        """Check the parameters and call the store. Their order is part of the fingerprint."""
+        """Check the parameters and call the store."""
         return verb(*map(check.item, item), **self._checked(verb, item, request_id, parameters))
 
     def _call_past_dead_owners(
@@ -140,8 +140,8 @@ class BoardBase:
         checked = {name: check.parameter(name, value) for name, value in parameters.items()}
         if request_id is not None:
             by = checked.get("session") or checked["actor"]
-            content = [value for name, value in checked.items() if name not in NOT_IN_FINGERPRINT]
-            checked["request"] = request(request_id, by, verb.__name__, *item, *content)
+            content = {name: value for name, value in checked.items() if name not in NOT_IN_FINGERPRINT}
+            checked["request"] = request(request_id, by, verb.__name__, *item, **content)
         return checked
 
     # Dead owners
@@ -200,14 +200,20 @@ def find_dead(owned: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Seque
     return owner.dead(owned)
 
 
-def request(request_id: str, actor: str, verb: str, *parameters: Any) -> Request:
-    """The request, with a fingerprint of the verb and its parameters."""
+def request(request_id: str, actor: str, verb: str, /, *item: str, **parameters: Any) -> Request:
+    """The request, with a fingerprint of the verb and of the parameters that were given, by name: the order in which
+    this version passes them is not part of it, nor what it passes for those that an older version does not have."""
     import hashlib
     import json
 
-    text = json.dumps([verb, *parameters], sort_keys=True, default=str)
+    given = {name: value for name, value in parameters.items() if not _is_left_out(value)}
+    text = json.dumps([verb, item, given], sort_keys=True, default=str)
     fingerprint = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Request(actor=actor, id=check.name(request_id, "request_id"), fingerprint=fingerprint)
+
+
+def _is_left_out(value: object) -> bool:
+    return value is None or value is False or value in ((), {}, [])
 
 
 def _is_caused_by_a_claim(refusal: DibsError) -> bool:

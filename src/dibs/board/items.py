@@ -37,8 +37,8 @@ class ItemVerbs(BoardBase):
     ) -> tuple[Added, ...]:
         """Add all of the items or none; a refusal has the `number` of the invalid one, counted from 1."""
         new = []
-        given, actor = check.batch(items), self._actor(actor)
-        for number, fields in enumerate(given, start=1):
+        actor = self._actor(actor)
+        for number, fields in enumerate(check.batch(items), start=1):
             try:
                 new.append(check.new_item(fields))
             except Invalid as error:
@@ -46,7 +46,11 @@ class ItemVerbs(BoardBase):
                 raise
         if not new:
             return ()
-        idempotency_key = None if request_id is None else request(request_id, actor, "add", given)
+        idempotency_key = (
+            None
+            if request_id is None
+            else request(request_id, actor, "add", items=[one.without_defaults() for one in new])
+        )
         return self.store.add(new, actor=actor, request=idempotency_key)
 
     def get(self, item: str) -> Detail:
@@ -87,7 +91,7 @@ class ItemVerbs(BoardBase):
 
         asked = filters.checked_bulk(verb, args=args, items=items, filter=filter, expect=expect)
         by = self._actor(actor)
-        key = None if request_id is None else request(request_id, by, "bulk", verb, *asked.values())
+        key = None if request_id is None else request(request_id, by, "bulk", verb=verb, **asked)
         if verb in ("park", "retry", "reopen"):
             self.reap_dead_owners()  # their claims would be in the way
         return self.store.bulk(verb, **asked, actor=by, request=key)

@@ -125,7 +125,7 @@ class ManageVerbs(ItemVerbs):
 
     def revoke_key(self, key: str, *, actor: str | None = None, request_id: str | None = None) -> Key:
         key, actor = check.name(key, "key"), self._actor(actor)
-        idempotency_key = None if request_id is None else request(request_id, actor, "revoke_key", key)
+        idempotency_key = None if request_id is None else request(request_id, actor, "revoke_key", key=key)
         return self.store.revoke_key(key, request=idempotency_key)
 
     # Webhooks

@@ -30,5 +30,7 @@ def checked(
     new, agent = check.new_item(content), check.parameter("agent", agent)
     asked: dict[str, Any] = {"new": new, "session": session, "agent": agent, "ttl_seconds": ttl_seconds}
     if request_id is not None:
-        asked["request"] = request(request_id, session, "claim_subject", content, ttl_seconds)
+        asked["request"] = request(
+            request_id, session, "claim_subject", ttl_seconds=ttl_seconds, **new.without_defaults()
+        )
     return asked

@@ -66,12 +66,10 @@ def _instant(value: object, name: str) -> Any:
     return times.iso(value) if type(value) is int else encode(value, name)
 
 
-def decode(kind: type[V], data: dict[str, Any], *, lenient: bool = False) -> V:
-    """The value that `encode` turned into `data`. `lenient` ignores the fields of a newer version."""
+def decode(kind: type[V], data: dict[str, Any]) -> V:
+    """The value that `encode` turned into `data`, in this version or another one, without the fields of a newer one."""
     nested = kind.nested()
-    if lenient:
-        data = {name: value for name, value in data.items() if name in kind._fields}
-    return kind(**{name: _decoded(name, value, nested.get(name), lenient) for name, value in data.items()})
+    return kind.of_known({name: _decoded(name, value, nested.get(name)) for name, value in data.items()})
 
 
 def error(refusal: DibsError) -> dict[str, Any]:
@@ -88,11 +86,11 @@ def is_instant(name: str) -> bool:
     return name.endswith("_at") or name in ("at", "not_before")
 
 
-def _decoded(name: str, value: Any, kind: type[Value] | None, lenient: bool) -> Any:
+def _decoded(name: str, value: Any, kind: type[Value] | None) -> Any:
     if kind is not None:
         if isinstance(value, list):
-            return tuple(decode(kind, one, lenient=lenient) for one in value)
-        return None if value is None else decode(kind, value, lenient=lenient)
+            return tuple(decode(kind, one) for one in value)
+        return None if value is None else decode(kind, value)
     if name in OPAQUE:
         return value
     if isinstance(value, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs.errors import DibsError, Invalid, ItemNotClaimed, NotClaimOwner, StoreUnavailable
-from dibs.model import Ended
+from dibs.model import Ended, SessionEnd
 from dibs.store.contract import page
 from dibs.text import json_text
 from tests.kit.broken.mistake import Mistake, caught_by
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Key,
         Renewal,
         Run,
-        SessionEnd,
         SessionView,
         SoftClaim,
         Stats,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     )
     from dibs.store.contract import Page
 
+NEWER = "test_what_a_newer_version_wrote_is_read_without_the_fields_that_this_one_does_not_know"
 ENDS = "test_what_ends_without_a_token_gives_the_same_answer_and_does_nothing_again"
 
 
@@ -313,6 +313,25 @@ class KeepsRequestsForEver(Mistake):
         if key:
             self.answers[key] = grants
         return grants
+
+
+@caught_by("idempotency", NEWER)
+class KnowsOnlyItsOwnAnswers(Mistake):
+    """Reads a kept answer as if no other version had written it."""
+
+    def end_session(self, session: str, *, request: Any = None, **asked: Any) -> SessionEnd:
+        for kind, data in self.inner.export():
+            if kind == "request" and request is not None and data["id"] == request.id:
+                SessionEnd(**json_text.loads(data["answer"]))
+        return self.inner.end_session(session, request=request, **asked)
+
+
+@caught_by("idempotency", NEWER)
+class KnowsOnlyItsOwnRecords(Mistake):
+    """Passes over a record that has a field of another version."""
+
+    def load(self, records: Any) -> int:
+        return self.inner.load((kind, data) for kind, data in records if "of_the_next_version" not in data)
 
 
 @caught_by("idempotency")

@@ -54,7 +54,7 @@ class HttpLive(Live):
                 elif name == "stopping":
                     break
                 else:
-                    yield wire.decode(Event, json_text.loads(data), lenient=True)
+                    yield wire.decode(Event, json_text.loads(data))
         except NoAnswer as lost:
             if not self._is_closed:
                 raise unavailable(lost, unknown=False) from lost
@@ -118,6 +118,6 @@ def _change(told: dict[str, Any]) -> VitalChange:
         renewed={item: (times.parse_instant(expires), count) for item, (expires, count) in told["renewed"].items()},
         seen={session: times.parse_instant(at) for session, at in told["seen"].items()},
         queues={item: tuple(queue) for item, queue in told["queues"].items()},
-        started=tuple(wire.decode(Seat, seat, lenient=True) for seat in sessions["started"]),
+        started=tuple(wire.decode(Seat, seat) for seat in sessions["started"]),
         ended=tuple(sessions["ended"]),
     )

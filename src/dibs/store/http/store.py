@@ -106,7 +106,7 @@ class WrittenVerbs(Store):
         return _decoded(Edited, answer)
 
     def set_agent(self, agent: Agent) -> Agent:
-        body = {name: value for name, value in wire.encode(agent).items() if name not in SET_BY_STORE}
+        body = {name: value for name, value in _sent(agent).items() if name not in SET_BY_STORE}
         return _decoded(Agent, self._client.ask("PUT", f"/v1/agents/{agent.name}", body))
 
     def start_session(self, session: Session) -> Session:
@@ -364,7 +364,7 @@ class HttpWatch(Watch):
 
 def _decoded(kind: type[V], answer: dict[str, Any]) -> V:
     """The value that a server sent. Unknown fields are ignored, because the server may be newer than this client."""
-    return wire.decode(kind, answer, lenient=True)
+    return wire.decode(kind, answer)
 
 
 def _all(kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
@@ -372,13 +372,17 @@ def _all(kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
 
 
 def _new_item(item: NewItem) -> dict[str, Any]:
-    """A new item as it is sent. A server of an older version knows no subject."""
-    sent: dict[str, Any] = wire.encode(item)
-    if item.subject is None:
-        del sent["subject"]
+    """A new item as it is sent. Without an id, the server chooses one."""
+    sent = _sent(item)
     if not item.id:
-        del sent["id"]  # the server chooses one
+        del sent["id"]
     return sent
+
+
+def _sent(value: Value) -> dict[str, Any]:
+    """A value as it is sent, without the defaults: a server of an older version refuses a field that it does not
+    know."""
+    return {name: wire.encode(held, name) for name, held in value.without_defaults().items()}
 
 
 def _key(shown: dict[str, Any]) -> Key:

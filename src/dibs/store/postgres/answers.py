@@ -99,14 +99,14 @@ def _grant(answer: Answer, taken: Claim) -> Grant:
 def _previous(before: Answer | None) -> Previous | None:
     if before is None:
         return None
-    notes = tuple(Note(**note) for note in before["notes"])
+    notes = tuple(map(Note.of_known, before["notes"]))
     return Previous(run=run(before["run"]), notes=notes, comment=before["comment"])
 
 
 def _approval(given: Answer | None) -> Approval | None:
     if given is None:
         return None
-    return Approval(**{**given, "run": None if given["run"] is None else run(given["run"])})
+    return Approval.of_known({**given, "run": None if given["run"] is None else run(given["run"])})
 
 
 def grants(answer: Answer) -> tuple[Grant, ...]:
@@ -180,8 +180,7 @@ def heartbeat(answer: Answer, session: str, settings: Settings) -> Heartbeat:
 
 
 def sweep(answer: Answer) -> Sweep:
-    lists = {name: tuple(value) for name, value in answer.items() if name != "more"}
-    return Sweep(more=answer["more"], **lists)
+    return Sweep.of_known({name: value if name == "more" else tuple(value) for name, value in answer.items()})
 
 
 #: How the kept answer of each function is read.

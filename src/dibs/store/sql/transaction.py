@@ -299,7 +299,7 @@ class Transaction(ABC):
     def notes(self, run: Run) -> tuple[Note, ...]:
         """The latest notes of a run, oldest first."""
         found = self.all("notes_of_run", item=run.item, token=run.token, limit=NOTES_MAX)
-        return tuple(Note(at=at, **rows.loads(data)) for at, data in reversed(found))
+        return tuple(Note.of_known({"at": at, **rows.loads(data)}) for at, data in reversed(found))
 
     # Writing
 

@@ -69,7 +69,7 @@ def dead_letters(t: Transaction, webhook: str) -> tuple[DeadLetter, ...]:
     if webhook not in {known.id for known in webhooks(t)}:
         raise rules.unknown(webhook)
     found = t.all("dead_letters", webhook=webhook)
-    return tuple(wire.decode(DeadLetter, rows.loads(letter), lenient=True) for (letter,) in found)
+    return tuple(wire.decode(DeadLetter, rows.loads(letter)) for (letter,) in found)
 
 
 def drop_dead_letter(t: Transaction, webhook: str, event: int) -> bool:
@@ -156,7 +156,7 @@ def _require(t: Transaction, id: str) -> Row:
 
 
 def _webhook(record: str) -> Webhook:
-    found = wire.decode(Webhook, rows.loads(record), lenient=True)
+    found = wire.decode(Webhook, rows.loads(record))
     return found.replace(kinds=tuple(found.kinds), projects=tuple(found.projects))
 
 

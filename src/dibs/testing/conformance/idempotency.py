@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from dibs import api_keys
 from dibs.errors import Invalid, ItemAlreadyClaimed
 from dibs.testing.conformance.asking import TTL_SECONDS, added, expire, kinds, refused, session
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from dibs.board import Board
 
 DAY_SECONDS = 86400.0
+#: Fields with a caller's own JSON.
+OF_CALLERS = frozenset({"payload", "meta", "links", "cost", "checks", "before"})
 #: So many answers that are too old are kept, since a clock may have leapt.
 OUTDATED_KEPT = 1000
 
@@ -213,6 +218,35 @@ class TestIdempotency:
             assert copy.next(session=me, request_id="r")[0].claim.token == 2
             assert sum(kind == "request" for kind, _ in copy.export()) == OUTDATED_KEPT + 1
 
+    def test_what_a_newer_version_wrote_is_read_without_the_fields_that_this_one_does_not_know(
+        self, harness: Harness
+    ) -> None:
+        """While a fleet is upgraded, both versions read the same answers, records and events."""
+        board = harness.board()
+        added(board, "x", "y", "z")
+        me = session(board)
+        asked: dict[str, Callable[[Board], object]] = {
+            "add": lambda b: b.add("new", id="new", request_id="r-add"),
+            "edit": lambda b: b.edit("z", title="new", request_id="r-edit"),
+            "next": lambda b: b.next(session=me, request_id="r-next"),
+            "claim": lambda b: b.claim("y", session=me, request_id="r-claim"),
+            "progress": lambda b: b.progress("y", "half", session=me, meta={"at": 50}, request_id="r-progress"),
+            "done": lambda b: b.done("y", session=me, request_id="r-done"),
+            "done_many": lambda b: b.done_many({"x": None}, session=me, request_id="r-done-many"),
+            "end_session": lambda b: b.end_session(me, request_id="r-end"),
+        }
+        first = {verb: ask(board) for verb, ask in asked.items()}
+        detail, events = board.get("y"), board.log("y")
+        with harness.elsewhere() as other:
+            copy = other.board()
+            copy.load((kind, data if kind == "board" else _of_a_newer_version(data)) for kind, data in board.export())
+            for verb, ask in asked.items():
+                assert ask(copy) == first[verb], verb
+            assert copy.get("y") == detail
+            assert [event.kind for event in copy.log("y")] == [event.kind for event in events]
+            again = copy.add("do z", id="z2")
+            assert (again.existed, again.payload) == (False, {})
+
     def test_one_id_of_two_callers_is_two_requests(self, harness: Harness) -> None:
         board = harness.board()
         added(board, "x", "y")
@@ -232,3 +266,16 @@ class TestIdempotency:
         assert all(answer.reply == answers[0].reply for answer in answers), answers
         assert len(answers[0].reply) == 1
         assert len(board.runs(session=me)) == 1
+
+
+def _of_a_newer_version(data: Any) -> Any:
+    """Records as a version writes them that knows one more field of everything, also of the answers that it keeps. What
+    callers gave is as it was."""
+    if isinstance(data, list):
+        return [_of_a_newer_version(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    known = {name: value if name in OF_CALLERS else _of_a_newer_version(value) for name, value in data.items()}
+    if "answer" in known:
+        known["answer"] = json.dumps(_of_a_newer_version(json.loads(known["answer"])))
+    return {**known, "of_the_next_version": [{"a": 1}]}

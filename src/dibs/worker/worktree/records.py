@@ -115,7 +115,7 @@ class Records:
         """The record of an item. A file that is no record counts as none."""
         try:
             with open(self._path(item, "json"), encoding="ascii") as file:
-                return wire.decode(Record, json_text.loads(file.read()), lenient=True)
+                return wire.decode(Record, json_text.loads(file.read()))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 
