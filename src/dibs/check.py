@@ -173,9 +173,9 @@ def optional_whole(given: object, field: str, *, low: int, high: int) -> int | N
 
 
 def instant(given: object, field: str) -> int | None:
-    """Milliseconds since the epoch, or an ISO 8601 time."""
+    """Milliseconds since the epoch, or an ISO 8601 time with its offset."""
     return optional_whole(
-        times.parse_instant(given, field) if isinstance(given, str) else given, field, low=0, high=INSTANT_MAX
+        times.parse_exact_instant(given, field) if isinstance(given, str) else given, field, low=0, high=INSTANT_MAX
     )
 
 

@@ -17,7 +17,7 @@
     ├── NotTrusted            NOT_TRUSTED           403  exit 6   path, trust (the command that trusts it)
     ├── Unauthenticated       UNAUTHENTICATED       401  exit 6   the server does not know the caller's key
     └── StoreUnavailable      STORE_UNAVAILABLE     503  exit 75  retry_after_seconds
-        └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   waiting does not help: damaged, newer, not writable
+        └── StoreUnusable     STORE_UNAVAILABLE     503  exit 1   permanent: damaged, newer, not writable; do not wait
 
 A contract that dibs implements prescribes the first seven codes, hence TASK; TASK_CHANGED follows them. Everywhere else
 the noun is item.
@@ -119,7 +119,10 @@ class StoreUnavailable(DibsError, code="STORE_UNAVAILABLE", http_status=503, exi
 
 
 class StoreUnusable(StoreUnavailable, exit_code=1):
-    """Unavailable, and waiting does not help."""
+    """Unavailable, and waiting does not help: a fact that the answer of a server carries, because the code does not."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message, **{"permanent": True, **facts})
 
 
 #: The class of each code.

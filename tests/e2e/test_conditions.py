@@ -110,6 +110,21 @@ def test_an_item_is_scheduled_until_its_time(dibs: Dibs) -> None:
     assert re.search(r"waits for .*, in (30m|29m)", told)
 
 
+def test_a_time_without_an_offset_is_that_of_the_clock_by_which_times_are_shown(dibs: Dibs) -> None:
+    """On the command line; a file of items is written by programs, which have to say what they mean."""
+    berlin = {"TZ": "Europe/Berlin"}
+    told = dibs.ok("add", "t", "--id", "x", "--not-before", "2099-07-15 09:30", environment=berlin)
+    assert "waits for 2099-07-15 09:30," in told
+    assert dibs.json("show", "x")["item"]["not_before"] == "2099-07-15T07:30:00.000Z"
+    code, error = dibs.refused("add", "t", "--not-before", "2099-10-25 02:45", environment=berlin)
+    assert (code, error["field"]) == (1, "not_before")
+    assert "2099-10-25T02:45:00+02:00 or 2099-10-25T02:45:00+01:00" in error["message"]
+    line = '{"title": "t", "not_before": "2099-07-15 09:30"}'
+    code, error = dibs.refused("add", "--file", "-", input=line, environment=berlin)
+    assert (code, error["field"], error["line"]) == (1, "not_before", 1)
+    assert "write 2099-07-15T09:30:00Z for UTC" in error["message"]
+
+
 @pytest.mark.parametrize("text", ["soon", "", "-2h", "20261115", "2026-13-01", "7200"])
 def test_a_time_that_is_none_is_refused(dibs: Dibs, text: str) -> None:
     code, error = dibs.refused("add", "t", "--not-before", text)

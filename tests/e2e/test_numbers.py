@@ -207,7 +207,7 @@ def test_http_and_mcp_write_the_same_as_the_command_line(
         board = served.board
         board.set_agent("coder", types=["task"], claims_per_minute=1.5)
         board.start_session("coder", id="s1", meta={"n": 1.0})
-        board.add("A", id="a", priority="high", not_before="2099-01-01", timeout_seconds=90)
+        board.add("A", id="a", priority="high", not_before="2099-01-01T00:00Z", timeout_seconds=90)
         board.add("B", id="b", resources=["src"], retries=2)
         board.claim("b", session="s1", ttl_seconds=100.5)
         served.clock.advance(1.5)

@@ -141,7 +141,7 @@ def test_a_client_that_disconnects_leaves_the_queue(shop: Served) -> None:
 def test_a_revoked_key_gets_nothing_from_a_wait(shop: Served) -> None:
     key, secret = shop.board.create_key(AGENT, agent="kim")
     caller = Caller(shop.url, secret)
-    shop.board.add("e", id="e", type="rare", not_before="2099-01-01")
+    shop.board.add("e", id="e", type="rare", not_before="2099-01-01T00:00Z")
     call(caller, "claim", item="e", session="kim-1")
     waiting = Background(
         lambda: caller(

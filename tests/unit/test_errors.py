@@ -9,7 +9,7 @@ import re
 import pytest
 
 from dibs import errors
-from dibs.errors import DibsError
+from dibs.errors import DibsError, StoreUnusable
 from dibs.text import wire
 
 #: Code -> HTTP status, exit code.
@@ -72,4 +72,6 @@ def test_an_error_keeps_its_facts_across_processes_and_the_wire(kind: type[DibsE
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.message, again.facts) == (kind, "said plainly", error.facts)
     told = json.loads(json.dumps(wire.error(error)))["error"]
-    assert told == {"code": kind.code, "message": "said plainly", "item": "x", "expires_at": "2023-11-14T22:13:20.123Z"}
+    facts = {"permanent": True} if kind is StoreUnusable else {}
+    said = {"code": kind.code, "message": "said plainly", "item": "x", "expires_at": "2023-11-14T22:13:20.123Z"}
+    assert told == said | facts

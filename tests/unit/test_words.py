@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Iterator
+
 import pytest
 
+from dibs import check
 from dibs.errors import Invalid
 from dibs.text import priorities, times
 
@@ -93,6 +98,52 @@ def test_a_span_is_what_people_say(seconds: float, said: str) -> None:
 )
 def test_an_instant_is_milliseconds(said: str, at: int) -> None:
     assert times.parse_instant(said) == at
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose clock is an hour ahead of UTC, and two in summer."""
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("2026-11-15T09:30:00", "2026-11-15T08:30:00.000Z"),
+        ("2026-07-15 09:30", "2026-07-15T07:30:00.000Z"),
+        ("2026-11-15", "2026-11-14T23:00:00.000Z"),
+        ("2026-11-15T09:30Z", "2026-11-15T09:30:00.000Z"),
+        ("2026-10-25T02:45+02:00", "2026-10-25T00:45:00.000Z"),
+    ],
+)
+def test_a_person_means_the_clock_of_the_machine(berlin: None, said: str, meant: str) -> None:
+    assert times.iso(times.parse_clock_time(said, "not_before")) == meant
+
+
+@pytest.mark.parametrize(
+    ("said", "forms"),
+    [
+        ("2026-10-25 02:45", "write 2026-10-25T02:45:00+02:00 or 2026-10-25T02:45:00+01:00"),
+        ("2026-03-29 02:45", "write 2026-03-29T02:45:00+01:00 or 2026-03-29T02:45:00+02:00"),
+        ("0001-01-01", "outside"),
+    ],
+)
+def test_a_time_that_the_clock_shows_twice_or_never_is_refused(berlin: None, said: str, forms: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(forms)) as caught:
+        times.parse_clock_time(said, "not_before")
+    assert caught.value.facts["field"] == "not_before"
+
+
+def test_a_program_says_which_offset_it_means() -> None:
+    assert check.instant("2026-11-15T10:30:00+01:00", "from") == check.instant("2026-11-15T09:30Z", "from")
+    for said, right in (("2026-11-15T09:30", "2026-11-15T09:30:00Z"), ("2026-11-15", "2026-11-15T00:00:00Z")):
+        with pytest.raises(Invalid, match=f"no offset; write {right} ") as caught:
+            check.instant(said, "from")
+        assert caught.value.facts["field"] == "from"
 
 
 @pytest.mark.parametrize("said", ["", "now", "15.11.2026", "2026-13-01"])

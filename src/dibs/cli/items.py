@@ -82,8 +82,8 @@ def subject_fields(cli: Cli) -> dict[str, Any]:
     return fields if args.title is None else {**fields, "title": args.title}
 
 
-def _not_before(cli: Cli, text: str) -> str | int | None:
-    """`--not-before`: an instant, a duration from now, or `now` for none."""
+def _not_before(cli: Cli, text: str) -> int | None:
+    """`--not-before`: an instant, a time of this machine's clock, a duration from now, or `now` for none."""
     if text == "now":
         return None
     if text.isdecimal():
@@ -93,7 +93,7 @@ def _not_before(cli: Cli, text: str) -> str | int | None:
     try:
         seconds = times.parse_duration(text)
     except Invalid:
-        return text
+        return times.parse_clock_time(text, "not_before")
     if cli.args.request_id is not None:
         raise UsageError(
             "a duration means another time in a repeated request; with --request-id, give --not-before as a time",

@@ -6,6 +6,10 @@ import time
 
 from dibs.errors import Invalid
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 #: A claim with a longer TTL does not expire by the clock: the claim of another clone of a vault lasts as long as that
 #: clone's heartbeats arrive.
@@ -14,6 +18,7 @@ WHILE_ALIVE = "while its clone shows signs of life"
 #: The text of each minute that was formatted: an answer can have thousands of instants, most of them of a few hours.
 _MINUTES: dict[int, str] = {}
 MINUTES_MAX = 10_000
+OFFSET_LENGTH = len("+02:00")
 
 
 def parse_duration(text: str, field: str = "duration") -> float:
@@ -86,14 +91,47 @@ def iso(at: int) -> str:
 
 
 def parse_instant(text: str, field: str = "time") -> int:
-    """An ISO 8601 time as milliseconds since the epoch; UTC if it has no offset."""
-    from datetime import UTC, datetime
+    """An ISO 8601 time that a file or another program has, as milliseconds since the epoch; UTC if it has no offset,
+    because nobody knows where it was written."""
+    from datetime import UTC
+
+    moment = _parse(text, field)
+    return _milliseconds(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+
+
+def parse_exact_instant(text: str, field: str) -> int:
+    """The same from a program, which has to say what offset it means."""
+    moment = _parse(text, field)
+    if moment.tzinfo is None:
+        right = moment.isoformat()
+        raise Invalid(f"{text!r} has no offset; write {right}Z for UTC, or an offset as in {right}+02:00", field=field)
+    return _milliseconds(moment)
+
+
+def parse_clock_time(text: str, field: str) -> int:
+    """The same from a person, who means the clock of this machine, by which times are shown."""
+    moment = _parse(text, field)
+    if moment.tzinfo is not None:
+        return _milliseconds(moment)
+    try:
+        first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
+    except (OverflowError, ValueError, OSError) as error:
+        raise Invalid(f"{text!r} is outside of the calendar of this machine", field=field) from error
+    if first.utcoffset() != second.utcoffset():
+        forms = " or ".join(moment.isoformat() + one.isoformat()[-OFFSET_LENGTH:] for one in (first, second))
+        raise Invalid(f"the clock shows {text} twice or never, because it is changed then: write {forms}", field=field)
+    return _milliseconds(first)
+
+
+def _parse(text: str, field: str) -> datetime:
+    from datetime import datetime
 
     try:
-        moment = datetime.fromisoformat(text.strip())
+        return datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise Invalid(f"{text!r} is not an ISO 8601 time; write 2026-11-15T09:30:00Z", field=field) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+
+
+def _milliseconds(moment: datetime) -> int:
     whole = int(moment.replace(microsecond=0).timestamp())
     return whole * 1000 + moment.microsecond // 1000

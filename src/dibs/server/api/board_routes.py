@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import IO, Annotated, Any, BinaryIO, Literal, cast
 
 from fastapi import APIRouter, Query, Request
@@ -114,7 +115,9 @@ def _add_export(router: APIRouter, service: Service) -> None:
     ) -> Response:
         store = service.board.store
         records = store.export() if by is None else histories.encode(store.histories())
-        return StreamingResponse(_lines(records), media_type=JSON_LINES)
+        # Read before the answer begins, because afterwards a refusal could only break it off.
+        first = await service.read(lambda: list(islice(records, 1)))
+        return StreamingResponse(_lines(chain(first, records)), media_type=JSON_LINES)
 
     @router.post(IMPORT, tags=["board"], **describe("load", "Fill an empty board from an export", Loaded, ADMIN))
     async def load(request: Request) -> Response:

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dibs.errors import DibsError, Invalid, StoreUnavailable
+from dibs.errors import DibsError, Invalid, StoreUnavailable, StoreUnusable
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import problem_body, redacted_json
 from dibs.server.ops.connection import abort_of
@@ -221,11 +221,11 @@ class Stream(Response):
             if page is None:
                 return False
             chunk = await self.filter.apply(page, self._streams.projects_of)
-        except StoreUnavailable:
-            await asyncio.sleep(RETRY_SECONDS)
-            return True
         except DibsError as refusal:
-            self._refusal = refusal
+            if isinstance(refusal, StoreUnavailable) and not isinstance(refusal, StoreUnusable):
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                self._refusal = refusal
             return True
         self._cursor = page.end
         if chunk:

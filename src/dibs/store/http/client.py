@@ -114,8 +114,10 @@ def refusal(reply: Reply, *, writes: bool = False) -> DibsError:
         problem = json_text.loads(reply.body.decode())
         detail = str(problem["detail"])
         if problem["code"] in BY_CODE:
-            kind = BY_CODE[problem["code"]]
-            found = kind(detail, **wire.plain(problem["facts"]))
+            kind, facts = BY_CODE[problem["code"]], wire.plain(problem["facts"])
+            if kind is StoreUnavailable and facts.get("permanent") is True:
+                kind = StoreUnusable
+            found = kind(detail, **facts)
         elif reply.status in PERMANENT and problem["type"] == OWN_PROBLEM + problem["code"]:
             found = StoreUnusable(f"the server answers {reply.status}: {detail}")
     except (ValueError, KeyError, TypeError):

@@ -12,6 +12,7 @@ from dibs import check, run_checks
 from dibs.errors import Invalid
 from dibs.model import Note, Run
 from dibs.store.vault.taskfile.parsing import Pattern, json_value
+from dibs.text import times
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -339,7 +340,7 @@ def _fields(lines: Sequence[str], at: int) -> dict[str, str]:
 
 
 def instant(text: str) -> int:
-    found = check.instant(text, "time")
+    found = check.instant(times.parse_instant(text), "time")
     assert found is not None
     return found
 

@@ -249,6 +249,9 @@ def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
         return _default(front, key)
     given = _given(key, chunk)
     try:
+        if key == "not_before" and isinstance(given, str):
+            # Clones of a vault are in many zones, so a time without an offset can only mean UTC.
+            given = times.parse_instant(given, key)
         if key == "id":
             return check.item_id(given)
         if key == "needs_approval":
