@@ -1,0 +1,56 @@
+"""A next version of dibs: a copy of the sources in which an item, an answer and an event have one more field."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+SOURCES = Path(__file__).parent.parent.parent / "src" / "dibs"
+#: The names of what is new. The item's has a column, which the migration of such a version would add.
+NEW = frozenset({"flavour", "warmth"})
+COLUMN = "ALTER TABLE {} ADD COLUMN flavour text NOT NULL DEFAULT 'plain'"
+#: What the next version does otherwise: in which module, in place of what.
+CHANGES = (
+    (
+        "model/records.py",
+        "    review: bool = False\n\n\n# A verb",
+        '    review: bool = False\n    flavour: str = "plain"\n\n\n# A verb',
+    ),
+    ("model/results.py", "    renewed: bool = False\n", "    renewed: bool = False\n    warmth: int = 7\n"),
+    ("model/results.py", "    renewed: bool = True\n", "    renewed: bool = True\n    warmth: int = 7\n"),
+    ("model/results.py", "    existed: bool = False\n", "    existed: bool = False\n    warmth: int = 7\n"),
+    ("model/results.py", "    item: Item\n    run: Run\n", "    item: Item\n    run: Run\n    warmth: int = 7\n"),
+    ("model/results.py", "    released: tuple[str, ...]\n", "    released: tuple[str, ...]\n    warmth: int = 7\n"),
+    ("model/results.py", "    ended: tuple[Ended, ...]\n", "    ended: tuple[Ended, ...]\n    warmth: int = 7\n"),
+    ("rules/items.py", "actor=actor, data=content\n", 'actor=actor, data={**content, "flavour": "plain"}\n'),
+    ("rules/fencing.py", 'data={"note": note, "meta": meta},', 'data={"note": note, "meta": meta, "warmth": 7},'),
+    ("store/sql/queries.py", '"subject", "review"))', '"subject", "review", "flavour"))'),
+    (
+        "store/sql/records.py",
+        '        "approved": check.flag,\n',
+        '        "approved": check.flag,\n        "flavour": _NOTE,\n',
+    ),
+    # Its functions on PostgreSQL would answer with the column.
+    ("store/postgres/answers.py", "    fields = dict(zip(", '    fields = {"flavour": "plain"} | dict(zip('),
+)
+
+
+def made(folder: Path) -> Path:
+    """The folder of the copy, for the PYTHONPATH of its processes."""
+    package = folder / "next" / "dibs"
+    shutil.copytree(SOURCES, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for module, before, after in CHANGES:
+        path = package / module
+        text = path.read_text(encoding="utf-8")
+        assert text.count(before) == 1, f"{module} has {text.count(before)} times: {before}"
+        path.write_text(text.replace(before, after), encoding="utf-8")
+    return package.parent
+
+
+def without_news(told: object) -> object:
+    """An answer without what is new in the next version."""
+    if isinstance(told, list):
+        return [without_news(one) for one in told]
+    if isinstance(told, dict):
+        return {name: without_news(value) for name, value in told.items() if name not in NEW}
+    return told
