@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,10 @@ SELECT id, -- the first column
        title
 FROM items
 
+-- name: literal
+SELECT '--', 'it''s -- none', -- it's no comment in a literal, not even --
+       title FROM items
+
 -- What the second one is for.
 -- name: second
 SELECT * FROM (@@first) AS found
@@ -35,4 +40,13 @@ SELECT * FROM (@@first) AS found
     (tmp_path / "path.sql").write_text(text)
     statements = Statements(str(tmp_path))
     assert statements["first"] == "SELECT id, title FROM items"
+    assert statements["literal"] == "SELECT '--', 'it''s -- none', title FROM items"
     assert statements["second"] == "SELECT * FROM (SELECT id, title FROM items) AS found"
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_no_literal_has_spaces_that_a_statement_on_one_line_would_lose(store: str) -> None:
+    texts = [re.sub("--[^'\n]*\n", "\n", (STORES / store / name).read_text()) for name in FILES]
+    literals = [literal for text in texts for literal in re.findall("'([^'\n]*)'", text)]
+    assert len(literals) > 20
+    assert [literal for literal in literals if re.search(r"\s\s|\t", literal)] == []

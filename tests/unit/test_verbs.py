@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+from pathlib import Path
 
 import pytest
 
+import dibs
+from dibs.store.contract import Store
 from dibs.store.http.store import HttpStore, WrittenVerbs
+from dibs.store.postgres.claim_path import ClaimPath
 from dibs.store.postgres.store import PostgresStore
 from dibs.store.sql.dispatch import SqlVerbs, function_of
 from dibs.store.sqlite.store import SqliteStore
@@ -14,6 +19,7 @@ from dibs.store.vault.store import VaultStore
 from dibs.verbs import BY_NAME
 from tests.kit.contract import Contract
 
+PACKAGE = Path(dibs.__file__).parent
 #: What a function takes that is not from the caller: the transaction, what finds dead owners, the end of the feed.
 FROM_STORE = {"t", "find_dead", "until"}
 #: What only other functions of the store pass.
@@ -54,3 +60,33 @@ def test_what_the_client_of_a_server_does_not_write_out_comes_from_the_table() -
     assert Contract.__abstractmethods__ - set(dir(WrittenVerbs)) <= BY_NAME.keys()
     answered_here = [name for name in BY_NAME if getattr(HttpStore, name) is getattr(Contract, name, None)]
     assert answered_here == [], "what the contract says for stores without a server hides the verb"
+
+
+def with_abstract_methods() -> list[type]:
+    """The classes of dibs that leave a method to a subclass."""
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "@abstractmethod" in path.read_text(encoding="utf-8"):
+            name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+            classes = inspect.getmembers(importlib.import_module(name), inspect.isclass)
+            found |= {cls for _, cls in classes if any(map(_is_abstract, vars(cls).values()))}
+    return sorted(found, key=lambda cls: cls.__qualname__)
+
+
+def _is_abstract(member: object) -> bool:
+    return bool(getattr(member, "__isabstractmethod__", False))
+
+
+def test_what_leaves_a_method_to_a_subclass_cannot_be_made_without_it() -> None:
+    found = with_abstract_methods()
+    assert {"ClaimPath", "Store", "Transaction", "Sender"} <= {cls.__name__ for cls in found}
+    for cls in found:
+        incomplete = type("Incomplete", (cls,), {"__init__": lambda self: None})
+        with pytest.raises(TypeError, match="abstract"):
+            incomplete()
+
+
+def test_a_store_without_a_part_of_it_cannot_be_made() -> None:
+    """Of `PostgresStore` the claim path leaves two methods to the store."""
+    incomplete = type("Incomplete", (ClaimPath, SqlVerbs, Store), {"__init__": lambda self: None})
+    assert {"call", "notify"} <= incomplete.__abstractmethods__  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@ refusal."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 from dibs import randomness
 from dibs.model import READY, Ended, Finished, Grant, Renewal
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dibs.store.postgres.lane_hints import LaneHints
 
 
-class ClaimPath:
+class ClaimPath(ABC):
     settings: Settings
     _hints: LaneHints
     _settings_row: str

@@ -58,6 +58,18 @@ def expand_macros(text: str) -> str:
     return done
 
 
+def _without_comments(sql: str) -> str:
+    if "'" not in sql:
+        return "\n".join(line.partition("--")[0] for line in sql.splitlines())
+    found, rest = "", sql
+    while "--" in rest:
+        before, _, after = rest.partition("--")
+        found += before
+        is_in_literal = found.count("'") % 2
+        found, rest = (found + "--", after) if is_in_literal else (found, "\n" + after.partition("\n")[2])
+    return found + rest
+
+
 class Statements(dict[str, str]):
     """Each file is read when the first of its statements is used."""
 
@@ -83,7 +95,7 @@ class Statements(dict[str, str]):
         for block in text.split("-- name: ")[1:]:
             name, _, sql = block.partition("\n")
             if "--" in sql:
-                sql = "\n".join(line.partition("--")[0] for line in sql.splitlines())
+                sql = _without_comments(sql)
             # Short, because a prepared statement is looked up by its text, each time that it is executed.
             sql = " ".join(sql.split())
             while "@@" in sql:
