@@ -89,7 +89,7 @@ WRONG: dict[str, st.SearchStrategy[Any]] = {
     "int | str": NONE | FLAGS | FRACTIONS | LISTS | SETS | MAPPINGS | NO_TEXT | ALWAYS_WRONG | st.just("soon"),
 }
 WRONG["Mapping[str, int | None]"] = WRONG["Mapping[str, int]"]
-WRONG["tuple[str, ...]"] = WRONG["Iterable[str]"]
+WRONG["tuple[str, ...]"] = WRONG["Sequence[str]"] = WRONG["Iterable[str]"]
 WRONG["dict[str, Any]"] = WRONG["Mapping[str, Any]"]
 #: Fields of an item whose parameter takes more than the field holds.
 GIVEN_AS = {"priority": "int | str", "not_before": "int | str | None", "id": "str | None"}
@@ -178,10 +178,10 @@ def prepared(board: Board) -> None:
     board.add_webhook("http://127.0.0.1:9/", kinds=["done"], id="hook", allow_private=True)
 
 
-def parameters_of(verb: str) -> dict[str, str]:
+def parameters_of(verb: str, kind: type = Board) -> dict[str, str]:
     """The annotation of each parameter of a verb, with those of `**fields` and `**changes`."""
     found: dict[str, str] = {}
-    for parameter in list(inspect.signature(getattr(Board, verb)).parameters.values())[1:]:
+    for parameter in list(inspect.signature(getattr(kind, verb)).parameters.values())[1:]:
         if parameter.kind is not parameter.VAR_KEYWORD:
             found[parameter.name] = str(parameter.annotation)
             continue

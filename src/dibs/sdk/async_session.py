@@ -16,6 +16,7 @@ import functools
 import threading
 from concurrent.futures import Future
 
+from dibs import check
 from dibs.errors import DibsError
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import WAIT_SECONDS, LiveSession, end_reason
@@ -151,7 +152,7 @@ class AsyncSession:
     @_like(LiveSession.next_of)
     async def next_of(self, n: int, *, wait_seconds: float = 0, **options: Any) -> list[AsyncClaim]:
         loop = asyncio.get_running_loop()
-        end = loop.time() + wait_seconds
+        end = loop.time() + check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         while True:
             left = max(0.0, end - loop.time())
             # A thread cannot be stopped, so no call of a cancelled task waits for longer than this.

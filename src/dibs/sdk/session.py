@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 
-from dibs import randomness
+from dibs import check, randomness
 from dibs.errors import (
     ClaimExpired,
     DibsError,
@@ -75,8 +75,7 @@ class LiveSession(ForkAware):
         `recover`, a claim that expired while the process was stopped is claimed again in the background, unless the
         item was given to another session since."""
         self.board = board
-        self.ttl_seconds = ttl_seconds
-        self._recovers = recover
+        self.ttl_seconds, self._recovers = check.ttl_seconds(ttl_seconds), check.flag(recover, "recover")
         self._ended = False
         self._before_sigterm: Any = None
         self.record: Session = board.start_session(
@@ -160,8 +159,7 @@ class LiveSession(ForkAware):
             # One call for the whole wait: a ticket that is given up and taken again loses its place.
             return (verb(what, session=self.id, wait_seconds=left, request_id=request_id, **asked),)
 
-        end = clock() + wait_seconds
-        (handle,) = self._request(ask, end, _patience(end, patience_seconds))
+        (handle,) = self._request(ask, *_ends(wait_seconds, patience_seconds))
         return handle
 
     def next(
@@ -211,8 +209,7 @@ class LiveSession(ForkAware):
                 request_id=request_id,
             )
 
-        end = clock() + wait_seconds
-        until = _patience(end, patience_seconds)
+        end, until = _ends(wait_seconds, patience_seconds)
         while True:
             handles = self._request(ask, end, until)
             if handles or clock() >= end:
@@ -349,8 +346,11 @@ class LiveSession(ForkAware):
         return SessionNotFound(f"session {self.id} has ended", session=self.id, ended=True)
 
 
-def _patience(end: float, patience_seconds: float | None) -> float:
-    return max(end, clock() + (PATIENCE_SECONDS if patience_seconds is None else patience_seconds))
+def _ends(wait_seconds: float, patience_seconds: float | None) -> tuple[float, float]:
+    """When the wait for an item ends, and when the retries do."""
+    patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
+    now, end = clock(), clock() + check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
+    return end, max(end, now + check.number(patience, "patience_seconds", low=0, high=1e9))
 
 
 def end_reason(error: BaseException | None) -> str:

@@ -219,6 +219,17 @@ class EditsUntold(Mistake):
         return self.inner.edit(item, changes, **asked)
 
 
+@caught_by("items", "test_a_caller_that_changes_an_answer_changes_nothing_else")
+class SharesADefault(Mistake):
+    """Gives all items without a payload one and the same."""
+
+    payload: dict[str, Any] = {}
+
+    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
+        added = self.inner.add([one if one.payload else one.replace(payload=self.payload) for one in items], **asked)
+        return tuple(one if one.payload else one.replace(payload=self.payload) for one in added)
+
+
 @caught_by("idempotency")
 class IgnoresRequestIds(Mistake):
     def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:

@@ -36,6 +36,24 @@ class TestItems:
         assert (item.project, item.type, item.action, item.priority) == ("default", "task", "task", 5)
         assert (item.body, item.payload, item.labels, item.phase, item.timeout_seconds) == ("", {}, (), None, 28800)
 
+    def test_a_caller_that_changes_an_answer_changes_nothing_else(self, harness: Harness) -> None:
+        """Not what a later item, session or run has by default, in this process or in another."""
+        board = harness.board()
+        board.add("first", id="first").payload["changed"] = 1
+        me = session(board)
+        board.find_session(me).meta["changed"] = 1
+        board.claim("first", session=me)
+        board.done("first", session=me).run.links["changed"] = 1
+        assert board.add("second", id="second").payload == {}
+        other = session(board)
+        board.claim("second", session=other)
+        run = board.done("second", session=other).run
+        assert (run.links, run.cost, run.checks) == ({}, {}, {})
+        for each in (board, harness.board()):
+            assert (each.get("second").item.payload, each.find_session(other).meta) == ({}, {})
+            assert each.get("first").item.payload == {}
+            assert each.runs(item="second")[0].links == {}
+
     def test_a_long_body_and_a_large_payload_come_back_whole(self, harness: Harness) -> None:
         board = harness.board()
         body, payload = "ä" * 500_000, {"text": "x" * 999_000}
