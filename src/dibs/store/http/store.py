@@ -380,8 +380,7 @@ def _new_item(item: NewItem) -> dict[str, Any]:
 
 
 def _sent(value: Value) -> dict[str, Any]:
-    """A value as it is sent, without the defaults: a server of an older version refuses a field that it does not
-    know."""
+    """A value as it is sent, without the defaults: an older server refuses a field that it does not know."""
     return {name: wire.encode(held, name) for name, held in value.without_defaults().items()}
 
 
