@@ -151,9 +151,9 @@ def test_links_that_follow_earlier_ones_are_whole(harness: Harness) -> None:
 
 
 def test_the_text_of_an_object_is_that_of_what_it_holds() -> None:
-    odd: Any = {1: "first", "1": "last", "tuple": (1, 2), "deleted": "\x7f", "control": "\b\f\x01", "ä": 1.5}
+    odd: Any = {"tuple": (1, 2), "deleted": "\x7f", "control": "\b\f\x01", "ä": 1.5}
     made = json_text.encoded(odd)
-    assert made == {"1": "last", "tuple": [1, 2], "deleted": "\x7f", "control": "\b\f\x01", "ä": 1.5}
+    assert made == {"tuple": [1, 2], "deleted": "\x7f", "control": "\b\f\x01", "ä": 1.5}
     assert json_text.dumps(made) == made.text == json_text.dumps(dict(made))
     assert json_text.dumps({"in": made}) == json_text.dumps({"in": dict(made)})
     assert json_text.line(made, compact=True) == json_text.line(dict(made), compact=True)

@@ -35,11 +35,10 @@ class Encoded(dict):  # type: ignore[type-arg]  # at run time there is no `Any`
 
 
 def encoded(data: dict[str, Any]) -> Encoded:
-    """Plain data with its text, which is that of `dumps`. Data that is not JSON raises what `json.dumps` raises."""
+    """Plain data with its text, which is that of `dumps`. Data that is not JSON raises what `json.dumps` raises. Every
+    key must be text: see `has_text_keys`."""
     text = _encode_in_c(data)
-    found = loads(text)
-    # A key that was not text may have become one that was there already: the object has the last of them.
-    return Encoded(found, text if found == data else _encode_in_c(found))
+    return Encoded(loads(text), text)
 
 
 def stored(text: str) -> dict[str, Any]:
