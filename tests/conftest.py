@@ -49,6 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
+def trust_file_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Who makes a vault accepts it in the user's trust file. That of the person who runs the tests stays as it is."""
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def hang_ups_under_nohup() -> None:
     """Under nohup this process ignores hang-ups, and so would all that tests start: a test that hangs up on a command
     would wait for ever. A handler, unlike SIG_IGN, is not inherited by programs. In a session of their own, these are

@@ -13,7 +13,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
 FILE_NAME = "dibs.toml"
@@ -82,8 +82,35 @@ class ServerSettings(Value):
     subscribers_per_key: int = 500
 
 
-#: The tables of a file, and how each is written.
-TABLES = {"board": "[board]", "server": "[server]", "agents": "[agents.NAME]", "github": "[github]"}
+class Table(Value):
+    """A table of a `dibs.toml`. `heading` is how it is written.
+
+    `needs_trust` has the settings that open this machine to others, lead to requests, name a file that is read, or run
+    a command, each with the values that do none of this. Any other value counts only in a file that git does not track,
+    or that `dibs trust` lists: the author of a commit must not decide it.
+    """
+
+    heading: str
+    needs_trust: Mapping[str, tuple[object, ...]]
+
+    def needing_trust(self, values: Mapping[str, Any]) -> list[str]:
+        """The settings among these values that need trust."""
+        return [name for name, harmless in self.needs_trust.items() if name in values and values[name] not in harmless]
+
+
+#: What names this machine only to itself.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+TABLES = {
+    "board": Table(heading="[board]", needs_trust={}),
+    "server": Table(
+        heading="[server]",
+        needs_trust={"host": LOOPBACK, "names": ((), []), "tls_cert": (None,), "tls_key": (None,)},
+    ),
+    "agents": Table(heading="[agents.NAME]", needs_trust={}),
+    "github": Table(heading="[github]", needs_trust={"out": ({},), "secrets_file": ()}),
+}
+#: The most that is read of a file. The parser takes milliseconds for as much, and a hook has seconds.
+BYTES_MAX = 256_000
 DEFAULTS = Settings()
 SERVER_DEFAULTS = ServerSettings()
 #: Times and counts of a board stay below this.
@@ -92,50 +119,50 @@ PORT_MAX = 65535
 WORKERS_MAX = 64
 
 
-def load(folder: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
-    """The settings and the agents of the nearest `dibs.toml` at or above `folder`; defaults without one."""
-    path = find_file(folder)
-    return (DEFAULTS, {}) if path is None else read(path)
-
-
-def find_file(folder: str) -> str | None:
-    """The nearest `dibs.toml` at or above `folder`. One that is not trusted is refused."""
-    start = folder = os.path.abspath(folder)
-    while True:
-        path = os.path.join(folder, FILE_NAME)
-        if os.path.isfile(path):
-            from dibs.system import trust
-
-            trust.require_file(path, start)
-            return path
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
-
-
-def read(path: str) -> tuple[Settings, dict[str, dict[str, Any]]]:
+def load(path: str | None) -> tuple[Settings, dict[str, dict[str, Any]]]:
+    """The settings and the agents of a `dibs.toml`; defaults without one. `location.Place` knows which file counts."""
+    if path is None:
+        return DEFAULTS, {}
     tables = read_tables(path)
     return from_table(tables["board"], path), checked_agents(tables["agents"], path)
 
 
-def load_server(folder: str) -> ServerSettings:
-    path = find_file(folder)
+def load_server(path: str | None) -> ServerSettings:
     return SERVER_DEFAULTS if path is None else server_from_table(read_tables(path)["server"], path)
+
+
+def read_text(path: str) -> str:
+    """The text of a file, within the limit of its size."""
+    from dibs.system import bounded_read
+
+    try:
+        return bounded_read.read(path, BYTES_MAX).decode()
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}", field=FILE_NAME) from error
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is not text in UTF-8, at byte {error.start}", field=FILE_NAME) from error
+
+
+def parse(text: str, path: str) -> dict[str, Any]:
+    """The tables of a file's text, as they are."""
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{path}: {error}", field=FILE_NAME) from error
+    except (RecursionError, ValueError) as error:
+        # ValueError: a whole number of thousands of digits.
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise Invalid(f"{path}: {what}", field=FILE_NAME) from None
 
 
 def read_tables(path: str) -> dict[str, dict[str, Any]]:
     """The tables of a file, their content unchecked. A table that dibs does not know is refused."""
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            tables = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path}: {error}", field=FILE_NAME) from error
+    tables = parse(read_text(path), path)
     for name, table in tables.items():
         if name in TABLES and not isinstance(table, dict):
-            raise mistake(path, (name,), f"{name} must be a table: {TABLES[name]}", name)
+            raise mistake(path, (name,), f"{name} must be a table: {TABLES[name].heading}", name)
         if name not in TABLES:
             raise mistake(path, (name,), _unknown_table(name, table), name)
     from dibs import deprecated
@@ -161,9 +188,8 @@ def mistake(source: str, where: tuple[str, ...], problem: str, field: str) -> In
     from dibs.text import toml_lines
 
     try:
-        with open(source, encoding="utf-8") as file:
-            line = toml_lines.find(file.read(), where)
-    except (OSError, ValueError):
+        line = toml_lines.find(read_text(source), where)
+    except (Invalid, ValueError):
         return Invalid(f"{source}: {problem}", field=field)
     return Invalid(f"{source}, line {line}: {problem}", field=field, line=line)
 
@@ -178,12 +204,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _unknown_table(name: str, value: object) -> str:
+    headings = [table.heading for table in TABLES.values()]
     if isinstance(value, dict):
-        return f"unknown table [{name}]; {nearest(f'[{name}]', TABLES.values())}"
+        return f"unknown table [{name}]; {nearest(f'[{name}]', headings)}"
     for table, defaults in (("board", DEFAULTS), ("server", SERVER_DEFAULTS)):
         if name in defaults._fields:
             return f"{name} is in no table; write it below [{table}]"
-    return f"{name} is in no table; tables are {', '.join(TABLES.values())}"
+    return f"{name} is in no table; tables are {', '.join(headings)}"
 
 
 def from_table(table: dict[str, Any], source: str) -> Settings:

@@ -1,11 +1,12 @@
-"""Finding the board of a folder: that of its git repository, else the nearest vault or `.dibs` above it. Also how the
-URL of a board is printed: never with its password.
+"""What a working folder decides. `look` finds its board: that of its git repository, else the nearest vault or `.dibs`
+above it. `Place.settings_file` is the `dibs.toml` that counts for this board. Every program of dibs asks here. Also how
+the URL of a board is printed: never with its password.
 
 In a repository the board is in `<git common dir>/dibs/`: shared by all worktrees, out of reach of `git clean`, and
 never committed. Git's files are read to find it, since running git would cost more than a whole claim. That board comes
 before one in the work tree, which may come from a commit. A board that was found is used only if it is trusted: see
-`trust`. A `.git` that is not trusted does not count as a repository, and its files are read with care, because another
-user can put anything there.
+`trust`. A vault, which a clone may bring, is passed over until its user has accepted it. A `.git` that is not trusted
+does not count as a repository, and its files are read with care, because another user can put anything there.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from __future__ import annotations
 import os
 from stat import S_ISDIR, S_ISLNK, S_ISREG, S_IWOTH
 
-from dibs.errors import Invalid
+from dibs.config import ENV_STORE, FILE_NAME
+from dibs.errors import Invalid, NotTrusted
 from dibs.model import READY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dibs.errors import NotTrusted
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
     #: The top of a work tree, and the git directory that has its index.
     Tree = tuple[str, str]
@@ -89,6 +90,19 @@ class Candidate:
             return trust.no_access(self._path, self.top)
         return None
 
+    def is_accepted(self) -> bool:
+        """Whether the user has accepted this vault, or trusts its files."""
+        from dibs.system import trust
+
+        vault = self.url.removeprefix(VAULT)
+        return trust.has(acceptance(vault)) or any(map(trust.is_listed, (vault, self.top, self._own)))
+
+    def not_accepted(self) -> NotTrusted:
+        from dibs.system import trust
+
+        vault = self.url.removeprefix(VAULT)
+        return trust.refusal(vault, "is a vault that you have not accepted", vault)
+
     def _problems(self, folder: str) -> Iterator[tuple[str, str, str]]:
         """Each path that is not trusted, why, and the path to list. PermissionError without access."""
         for path in dict.fromkeys((*self._git_paths, self.top, self._path, self._own)):
@@ -107,43 +121,100 @@ class Candidate:
             yield self._own, why, self._own
 
 
-def find(folder: str) -> str:
-    """The URL of the board of `folder`. Refused, with the command to type, if there is none or it is not trusted."""
+class Place:
+    """What a working folder decides: the URL of the board, and the `dibs.toml` that counts for it. `tell` is called
+    once with each line about something that was found and does not count."""
+
+    def __init__(self, url: str, folder: str, tell: Callable[[str], object] | None = None) -> None:
+        self.url, self.folder, self._tell = url, folder, tell
+        self.passed_over: list[str] = []
+        self._file: str | None = None
+        self._is_known = False
+
+    @property
+    def settings_file(self) -> str | None:
+        """The `dibs.toml` that counts for this board, or None. One that is not trusted is refused."""
+        if not self._is_known:
+            folders = upwards(self.folder)
+            home = _home(self.url)
+            if home is not None and home not in folders:
+                folders += upwards(home)
+            files = [path for one in folders if os.path.isfile(path := os.path.join(one, FILE_NAME))]
+            if files:
+                from dibs import settings_file
+
+                self._file = settings_file.choose(self, home, files)
+            self._is_known = True
+        return self._file
+
+    def require_trusted(self, table: str, values: Mapping[str, Any]) -> None:
+        """Refuse values of this table that need trust, if their file comes from a commit and is not listed."""
+        from dibs import settings_file
+
+        settings_file.require_trusted(self, table, values)
+
+    def pass_over(self, line: str) -> None:
+        if line not in self.passed_over:
+            self.passed_over.append(line)
+            if self._tell is not None:
+                self._tell(line)
+
+
+def look(folder: str, named: str | None = None, *, tell: Callable[[str], object] | None = None) -> Place:
+    """The board with the name that was given, else that of `DIBS_STORE`, else the one that is found from `folder`."""
+    named = named or os.environ.get(ENV_STORE)
+    passed: list[str] = []
+    place = Place(named or find(folder, passed), folder, tell)
+    for line in passed:
+        place.pass_over(line)
+    return place
+
+
+def find(folder: str, passed: list[str] | None = None) -> str:
+    """The URL of the board of `folder`. Refused, with the command to type, if there is none or it is not trusted.
+    `passed` gets a line for each vault that was passed over, because its user has not accepted it."""
+    vaults: dict[str, NotTrusted] = {}
     for place in _candidates(folder):
         if place.exists():
             refusal = place.refusal(folder)
+            if place.url.startswith(VAULT) and not place.is_accepted():
+                vaults.setdefault(place.url, refusal or place.not_accepted())
+                continue
             if refusal is not None:
                 raise refusal
+            if passed is not None:
+                passed += [one.message for one in vaults.values()]
             return place.url
+    for one in vaults.values():
+        raise one
     raise Invalid("no board here or above; make one with: dibs init", field="store")
 
 
 def for_init(folder: str) -> str:
     """The URL of the board that `dibs init` makes in `folder`. An existing one must be trusted."""
-    repositories = (_of_git(above, git) for above in _upwards(folder) if (git := _git_dirs(above)))
-    place = next((place for place in repositories if place.is_repository_trusted(folder)), None)
-    place = place or _of_folder(os.path.abspath(folder), None)
+    place = new(folder)
     refusal = place.refusal(folder) if os.path.lexists(place.top) else None
     if refusal is not None:
         raise refusal
     return place.url
 
 
-def commit_problem(path: str, folder: str) -> str | None:
-    """Why a caller in `folder` does not trust a file: it comes from a commit, or may come from one."""
-    for above in _upwards(os.path.dirname(path)):
-        git = _git_dirs(above)
-        if git is not None and _of_git(above, git).is_repository_trusted(folder):
-            from dibs.system import git_index
+def new(folder: str) -> Candidate:
+    """Where `dibs init` makes a board, whether or not there is one."""
+    repositories = (of_git(above, git) for above in upwards(folder) if (git := git_dirs(above)))
+    place = next((place for place in repositories if place.is_repository_trusted(folder)), None)
+    return place or _of_folder(os.path.abspath(folder), None)
 
-            return git_index.problem(path, above, git[0])
-    return None
+
+def acceptance(vault: str) -> str:
+    """The entry of the trust file by which a vault is accepted."""
+    return VAULT + os.path.realpath(vault)
 
 
 def worktree(folder: str) -> tuple[str, str] | None:
     """The top of the git worktree around `folder`, and the git directory that all worktrees of its repository share."""
-    for above in _upwards(folder):
-        git = _git_dirs(above)
+    for above in upwards(folder):
+        git = git_dirs(above)
         if git is not None:
             return above, os.path.realpath(git[1])
     return None
@@ -163,6 +234,17 @@ def folder_of(url: str) -> str | None:
     """The folder with the files of a board; None for a board on a server."""
     file = file_of(url)
     return None if file is None else os.path.dirname(file)
+
+
+def _home(url: str) -> str | None:
+    """The folder that a board belongs to: the top of the work tree if the board is in its `.git`; None for a server."""
+    folder = folder_of(url)
+    if folder is None:
+        return None
+    above, name = os.path.split(os.path.realpath(folder))
+    if name == "dibs" and os.path.basename(above) == ".git":
+        return os.path.dirname(above)
+    return above if name == HIDDEN_FOLDER else os.path.join(above, name)
 
 
 def file_of(url: str) -> str | None:
@@ -187,31 +269,6 @@ def without_password(text: str) -> str:
     return " ".join(_without_password(word) if "://" in word else word for word in text.split(" "))
 
 
-def secrets_in(url: str) -> set[str]:
-    """The passwords in the URL of a board: as they are written there, and decoded."""
-    if "://" not in url:
-        return set()
-    from urllib.parse import unquote
-
-    rest, _, query = url.partition("://")[2].partition("?")
-    settings = (setting.partition("=") for setting in query.split("&"))
-    found = {value for name, _, value in settings if unquote(name) in SECRETS}
-    found.add(rest.rpartition("@")[0].partition(":")[2])
-    return (found | {unquote(one) for one in found}) - {""}
-
-
-def is_same(one: str, other: str) -> bool:
-    """Whether two URLs name the same board, judged by their text."""
-    return _canonical(one) == _canonical(other)
-
-
-def _canonical(url: str) -> str:
-    if "://" not in url:
-        return os.path.realpath(url.removeprefix("sqlite:").removeprefix(VAULT))
-    server, slash, database = url.partition("://")[2].partition("/")
-    return server.rpartition("@")[2] + slash + database
-
-
 def _without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     rest, mark, query = rest.partition("?")
@@ -233,12 +290,12 @@ def _candidates(folder: str) -> Iterator[Candidate]:
     """The candidates, in the order of the search."""
     passed: list[str] = []
     untrusted: list[Candidate] = []
-    for above in _upwards(folder):
+    for above in upwards(folder):
         passed.append(above)
-        git = _git_dirs(above)
+        git = git_dirs(above)
         if git is None:
             continue
-        place = _of_git(above, git)
+        place = of_git(above, git)
         if not place.is_repository_trusted(folder):
             untrusted.append(place)
             continue
@@ -255,7 +312,7 @@ def _candidates(folder: str) -> Iterator[Candidate]:
     yield from untrusted
 
 
-def _of_git(above: str, git: tuple[str, str]) -> Candidate:
+def of_git(above: str, git: tuple[str, str]) -> Candidate:
     common = git[1]
     return Candidate(
         os.path.join(common, "dibs", BOARD_FILE), common, ("dibs", BOARD_FILE), None, (f"{above}/.git", *git)
@@ -290,14 +347,14 @@ def _problem(path: str, folder: str, *, link: bool) -> str | None:
     return why
 
 
-def _upwards(folder: str) -> list[str]:
+def upwards(folder: str) -> list[str]:
     found = [os.path.abspath(folder)]
     while os.path.dirname(found[-1]) != found[-1]:
         found.append(os.path.dirname(found[-1]))
     return found
 
 
-def _git_dirs(folder: str) -> tuple[str, str] | None:
+def git_dirs(folder: str) -> tuple[str, str] | None:
     """The git directory of the work tree at `folder`, and the common one of all its worktrees."""
     git = os.path.join(folder, ".git")
     try:

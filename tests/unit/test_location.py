@@ -125,4 +125,4 @@ def test_a_file_is_shown_with_its_whole_path(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_two_urls_of_one_board_are_known(one: str, other: str, same: bool) -> None:
-    assert location.is_same(one, other) is same
+    assert board_url.is_same(one, other) is same

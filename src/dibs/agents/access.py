@@ -7,14 +7,13 @@ tasks are the exception: a claim needs the board's own answer.
 
 from __future__ import annotations
 
-import os
 import time
 
+from dibs import location
 from dibs.agents import keeper_process, look
 from dibs.agents.look import Reservation, View
 from dibs.agents.state import POKE, VIEW, State
-from dibs.board import connect, default_url
-from dibs.errors import Invalid, NotTrusted
+from dibs.board import open_board
 from dibs.location import VAULT
 
 TYPE_CHECKING = False
@@ -38,7 +37,8 @@ class Access:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.url = default_url(folder)
+        self._place = location.look(folder)
+        self.url = self._place.url
         self._board: Board | None = None
 
     @property
@@ -49,11 +49,7 @@ class Access:
 
     def connect(self, wait_seconds: float) -> Board:
         """The board, wherever it is, for a caller that needs its answer and closes it."""
-        try:
-            return connect(self.url, folder=self.folder, lean=True, lock_wait_seconds=wait_seconds)
-        except (Invalid, NotTrusted):
-            # A `dibs.toml` that cannot be used must not switch the fence off: an agent could write one.
-            return connect(self.url, folder=os.sep, lean=True, lock_wait_seconds=wait_seconds)
+        return open_board(self._place, lean=True, lenient=True, lock_wait_seconds=wait_seconds)
 
     def close(self) -> None:
         if self._board is not None:

@@ -14,6 +14,7 @@ import os
 import select
 import threading
 
+from dibs import location
 from dibs.agents import keeper_process, look, sessions, usage
 from dibs.agents.access import is_local
 from dibs.agents.state import (
@@ -31,7 +32,7 @@ from dibs.agents.state import (
     State,
     living,
 )
-from dibs.board import connect, default_url
+from dibs.board import open_board
 from dibs.errors import DibsError, SessionNotFound
 from dibs.model import AGENT
 from dibs.rules import claiming
@@ -81,7 +82,7 @@ def keep(session: str) -> None:
 class SessionKeeper:
     def __init__(self, state: State, record: Record, lock: int) -> None:
         self._state, self._record, self._lock = state, record, lock
-        self._url = default_url(record.folder)
+        self._url = location.look(record.folder).url
         self._is_local = is_local(self._url)
         self._changed = threading.Event()
         self._is_over = False
@@ -134,7 +135,7 @@ class SessionKeeper:
 
         def end() -> None:
             try:
-                board = connect(self._url, folder=self._record.folder, lean=True)
+                board = self._connect()
                 board.store.sweep(dead=[(session, owner)], limit=board.settings.sweep_batch)
                 found = board.find_session(session)
                 if found.ended_at is None and found.owner == owner:
@@ -149,10 +150,13 @@ class SessionKeeper:
 
     # The board
 
+    def _connect(self) -> Board:
+        return open_board(location.Place(self._url, self._record.folder), lean=True, lenient=True)
+
     def _watch_board(self) -> None:
         while not self._is_over:
             try:
-                board = connect(self._url, folder=self._record.folder, lean=True)
+                board = self._connect()
                 watch = board.watch()
                 while not self._is_over:
                     if watch.wait(WATCH_SECONDS):
@@ -166,7 +170,7 @@ class SessionKeeper:
         while not self._is_over:
             pause = RETRY_SECONDS
             try:
-                board = board or connect(self._url, folder=self._record.folder, lean=True)
+                board = board or self._connect()
                 pause = self._look(board)
             except Exception:  # whatever it is: without the keeper the session would lose every claim
                 self._without_board(board)

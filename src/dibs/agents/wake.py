@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import time
 
+from dibs import location
 from dibs.agents import fence, keeper_process, look
 from dibs.agents import payload as payloads
 from dibs.agents import state as states
 from dibs.agents.payload import CLAUDE
 from dibs.agents.state import ACTIVE, WAKER, WOKEN, State
-from dibs.board import connect, default_url
+from dibs.board import open_board
 from dibs.config import ENV_WAKE
 from dibs.errors import DibsError
 from dibs.model import READY
@@ -41,7 +42,7 @@ def wait(text: str) -> str:
         return ""
     while _is_open(state):
         try:
-            with connect(default_url(record.folder), folder=record.folder, lean=True) as board:
+            with open_board(location.look(record.folder), lean=True, lenient=True) as board:
                 return _wait_on(board, state)
         except DibsError:
             time.sleep(LOOK_SECONDS_MAX)

@@ -6,11 +6,9 @@ ended, and the ends of a run can recover a claim that expired.
 
 from __future__ import annotations
 
-import os
-
-from dibs import config
+from dibs import config, location
 from dibs.board.work import WorkVerbs
-from dibs.errors import Invalid, ItemAlreadyClaimed
+from dibs.errors import Invalid, ItemAlreadyClaimed, NotTrusted
 from dibs.store.open import exists, is_remote, migrate_store, open_store, remove_store
 from dibs.store.open import make_hub as make_store_hub
 
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board.all_verbs import Board as Board
+    from dibs.config import Settings
+    from dibs.location import Place
 
     class LeanBoard(Board): ...
 
@@ -49,30 +49,73 @@ def connect(
     lean: bool = False,
     lock_wait_seconds: float | None = None,
 ) -> Board:
-    """The board at `url`; without it, that of `DIBS_STORE`, or the board of `folder`. With `seeded`, the agents of the
-    folder's `dibs.toml` are created (behind a server, the server does that). `lean`: for a process that runs one
-    verb. `lock_wait_seconds` replaces the setting."""
-    url = url or default_url(folder)
-    settings, agents = config.load(folder)
+    """The board at `url`; without it, that of `DIBS_STORE`, or the board of `folder`. With `seeded`, the agents of its
+    `dibs.toml` are created (behind a server, the server does that). `lean`: for a process that runs one verb.
+    `lock_wait_seconds` replaces the setting."""
+    place = location.look(folder, url, tell=_warn)
+    return open_board(place, actor=actor, create=create, seeded=seeded, lean=lean, lock_wait_seconds=lock_wait_seconds)
+
+
+def open_board(
+    place: Place,
+    *,
+    actor: str | None = None,
+    create: bool = False,
+    seeded: bool = True,
+    lean: bool = False,
+    lenient: bool = False,
+    lock_wait_seconds: float | None = None,
+) -> Board:
+    """The board of a place that was looked for, as `connect` opens it. `lenient`: a `dibs.toml` that cannot be used is
+    replaced by the defaults. The fence and the guard need this: an agent could write such a file."""
+    settings, agents = _settings(place, lenient=lenient)
     if lock_wait_seconds is not None:
         settings = settings.replace(lock_wait_seconds=lock_wait_seconds)
-    store = open_store(url, settings, create=create, lean=lean)
+    store = open_store(place.url, settings, create=create, lean=lean)
     board = LeanBoard(store, settings, actor=actor) if lean else _class_board()(store, settings, actor=actor)
-    if seeded and not is_remote(url):
-        seed(board, agents)
+    if seeded and agents:
+        try:
+            seed(board, agents)
+        except Invalid:
+            if not lenient:
+                raise
     return board
+
+
+def _settings(place: Place, *, lenient: bool = False) -> tuple[Settings, dict[str, dict[str, Any]]]:
+    """The settings of a board, and the agents that it has from the start. A server has its own."""
+    if is_remote(place.url):
+        return config.DEFAULTS, {}
+    try:
+        return config.load(place.settings_file)
+    except (Invalid, NotTrusted):
+        if not lenient:
+            raise
+        return config.DEFAULTS, {}
+
+
+def _warn(line: str) -> None:
+    import warnings
+
+    warnings.warn(line, stacklevel=4)
 
 
 def make(url: str, *, folder: str = ".") -> bool:
     """Create the board at `url` unless it exists; return whether it is new."""
-    made = not exists(url, config.load(folder)[0])
-    connect(url, folder=folder, create=True).close()
+    made = not exists(url, _settings(location.look(folder, url))[0])
+    open_board(location.look(folder, url), create=True).close()
     return made
+
+
+def exists_at(url: str) -> bool:
+    """Whether there is a board at `url`, in any state."""
+    return exists(url, config.DEFAULTS)
 
 
 def migrate(url: str | None = None, *, folder: str = ".") -> tuple[int, int]:
     """Migrate a board to this version's schema; return the versions before and after."""
-    return migrate_store(url or default_url(folder), config.load(folder)[0])
+    place = location.look(folder, url)
+    return migrate_store(place.url, _settings(place)[0])
 
 
 def remove(url: str, *, folder: str = ".", force: bool = False) -> list[str]:
@@ -83,12 +126,12 @@ def remove(url: str, *, folder: str = ".", force: bool = False) -> list[str]:
         if not force:
             require_unclaimed(url, folder=folder)
 
-    return remove_store(url, config.load(folder)[0], check)
+    return remove_store(url, _settings(location.look(folder, url))[0], check)
 
 
 def require_unclaimed(url: str, *, folder: str = ".") -> None:
     """Raise if a session holds an item of the board."""
-    board = connect(url, folder=folder, seeded=False)
+    board = open_board(location.look(folder, url), seeded=False)
     try:
         held = [holding.item.id for holding in board.who() if holding.claim is not None]
     finally:
@@ -108,12 +151,7 @@ def make_hub(path: str) -> bool:
 
 def default_url(folder: str) -> str:
     """The URL in `DIBS_STORE`, or that of the board of `folder`."""
-    named = os.environ.get(config.ENV_STORE)
-    if named:
-        return named
-    from dibs import location
-
-    return location.find(folder)
+    return location.look(folder).url
 
 
 def seed(board: Board, agents: Mapping[str, Mapping[str, Any]]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from dibs import config as configuration
-from dibs import location
-from dibs.board import default_url, make
+from dibs import location, settings_file
+from dibs.board import exists_at, make
 from dibs.board import migrate as migrate_board
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
@@ -42,6 +42,7 @@ def init(cli: Cli) -> None:
     named = args.store or (None if args.path else os.environ.get(configuration.ENV_STORE))
     url = named or location.for_init(args.path or ".")
     created = make(url, folder=args.path or ".")
+    cli.accept_vault(url)
     place = location.printable(url)
     if cli.json:
         return cli.print_json({"store": place, "created": created})
@@ -53,7 +54,7 @@ def init(cli: Cli) -> None:
 
 def migrate(cli: Cli) -> None:
     """Upgrade the schema. A SQLite file is upgraded whenever it is opened; PostgreSQL only by this command."""
-    url = cli.args.store or default_url(".")
+    url = cli.place.url
     before, after = migrate_board(url)
     place = location.printable(url)
     if before == after:
@@ -124,7 +125,7 @@ def config(cli: Cli) -> int:
 
 
 def _show_settings(cli: Cli) -> None:
-    settings = [_store(cli), *_environment(), *_file_settings()]
+    settings = [_store(cli), *_environment(), *_file_settings(cli)]
     if cli.json:
         return cli.print_json({"settings": settings})
     rows = [[one["name"], _value_text(one["value"]), clean(one["source"])] for one in settings]
@@ -158,13 +159,13 @@ def _environment() -> list[dict[str, Any]]:
     ]
 
 
-def _file_settings() -> list[dict[str, Any]]:
+def _file_settings(cli: Cli) -> list[dict[str, Any]]:
     """The settings of `dibs.toml`, with the default of each that the file does not set."""
-    path = configuration.find_file(".")
+    path = settings_file.look(".", cli.args.store, tell=cli.notice_once).settings_file
     given: dict[str, dict[str, Any]] = {} if path is None else configuration.read_tables(path)
     board = configuration.DEFAULTS if path is None else configuration.from_table(given["board"], path)
     found = []
-    for name, settings in (("board", board), ("server", configuration.load_server("."))):
+    for name, settings in (("board", board), ("server", configuration.load_server(path))):
         in_file = given.get(name, {})
         found += [
             _setting(f"{name}.{field}", value, path if field in in_file and path else DEFAULT)
@@ -203,10 +204,24 @@ def trust(cli: Cli) -> None:
         if not paths and not cli.json:
             return cli.notice(f"{file} lists nothing")
         return cli.reply({"trusted": paths, "file": file}, *map(clean, paths))
-    path = (trusted.remove if args.remove else trusted.add)(_trust_path(args.path or "."))
+    path = args.path or "."
+    vault = _vault_entry(path)
+    if args.remove:
+        path = trusted.remove(_trust_path(path), *([vault] if vault else []))
+    elif vault:
+        trusted.add_entry(path := vault)
+    else:
+        path = trusted.add(_trust_path(path))
     what = cli.paint("no longer trusted", "yellow") if args.remove else cli.paint("trusted", "green")
     answer = {"path": path, "trusted": not args.remove, "file": file}
     return cli.reply(answer, f"{what}: {clean(path)}", cli.paint(f"  the list is {clean(file)}", "dim"))
+
+
+def _vault_entry(path: str) -> str | None:
+    """The entry that accepts the vault at this path; None if there is none. It trusts nothing else in the folder."""
+    folder = path.removeprefix(location.VAULT)
+    is_vault = os.path.isdir(folder) and exists_at(location.VAULT + folder)
+    return location.acceptance(folder) if is_vault else None
 
 
 def _trust_path(path: str) -> str:

@@ -259,6 +259,7 @@ def copy(cli: Cli) -> None:
     source = location.find(source) if os.path.isdir(source) else source
     with Progress("copied", is_estimate=True) as progress:
         counts = copying.copy(source, target, progress=progress, total=records_of)
+    cli.accept_vault(target)
     shown = {"from": location.printable(source), "to": location.printable(target)}
     total = ", ".join(number_of(counts[kind], kind) for kind in COUNTED if kind in counts)
     records = sum(counts.values())

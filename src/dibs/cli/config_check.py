@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs import config
+from dibs import config, settings_file
 from dibs.cli.context import Cli
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid
@@ -17,7 +17,7 @@ MISTAKES = 1
 
 
 def show(cli: Cli) -> int:
-    path = config.find_file(".")
+    path = settings_file.look(".", cli.args.store, tell=cli.notice_once).settings_file
     if path is None:
         cli.reply({"file": None, "mistakes": []}, f"no {config.FILE_NAME} here or above: every setting has its default")
         return 0

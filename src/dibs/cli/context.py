@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.cli.parser import Args
     from dibs.cli.render import Paint
+    from dibs.location import Place
 
 
 #: Store methods that are never retried: they consume a stream, or run long by themselves.
@@ -54,14 +55,25 @@ class Cli:
         #: Whether the answer is JSON, full or brief.
         self.json: bool = args.json or args.brief
         self._board: Board | None = None
+        self._place: Place | None = None
+        self._told: set[str] = set()
         self._paint: Paint | None = None
+
+    @property
+    def place(self) -> Place:
+        """The board of this command, and the `dibs.toml` that counts for it. What was passed over is printed once."""
+        if self._place is None:
+            from dibs import location
+
+            self._place = location.look(".", self.args.store, tell=self.notice_once)
+        return self._place
 
     @property
     def board(self) -> Board:
         if self._board is None:
-            from dibs.board import connect
+            from dibs.board import open_board
 
-            self._board = call_with_retries(connect, self.args.store, lean=True)
+            self._board = call_with_retries(open_board, self.place, lean=True)
             self._board.store = RetryingStore(self._board.store)
             if hasattr(self.args, "actor"):
                 from dibs import check
@@ -75,10 +87,23 @@ class Cli:
     def board_within(self, seconds: float) -> Board:
         """The board for a hook, while another program waits: it is not retried, and gets this time for each answer."""
         if self._board is None:
-            from dibs.board import connect
+            from dibs.board import open_board
 
-            self._board = connect(self.args.store, lean=True, seeded=False, lock_wait_seconds=seconds)
+            self._board = open_board(self.place, lean=True, seeded=False, lenient=True, lock_wait_seconds=seconds)
         return self._board
+
+    def accept_vault(self, url: str) -> None:
+        """Record that the user accepts the vault with this URL, if it is one: a search then finds it."""
+        from dibs import location
+
+        if url.startswith(location.VAULT):
+            from dibs.errors import Invalid, NotTrusted
+            from dibs.system import trust
+
+            try:
+                trust.add_entry(location.acceptance(url.removeprefix(location.VAULT)))
+            except (Invalid, NotTrusted) as error:
+                self.notice(f"{error.message}; so name the vault: export DIBS_STORE={location.absolute(url)}")
 
     @property
     def has_board(self) -> bool:
@@ -132,6 +157,11 @@ class Cli:
         from dibs.cli.render import table, terminal_columns
 
         return table(rows, columns=terminal_columns(sys.stdout), paint=self.paint, **layout)
+
+    def notice_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self.notice(line)
 
     def notice(self, line: str) -> None:
         """Print a line for people on stderr, beside the answer."""

@@ -6,7 +6,6 @@ import os
 import sys
 
 from dibs import location
-from dibs.board import default_url
 from dibs.cli import server
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
@@ -24,7 +23,7 @@ def open_options(parser: Parser) -> None:
 
 
 def open_(cli: Cli) -> None:
-    url = location.absolute(cli.args.store or default_url("."))
+    url = location.absolute(cli.place.url)
     has_server = url.startswith(("http://", "https://"))
     if cli.args.stop:
         return _stop(cli, url, has_server)

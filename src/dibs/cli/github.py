@@ -51,7 +51,7 @@ def github_watch(cli: Cli) -> None:
     every = EVERY_SECONDS if cli.args.every is None else cli.args.every
     if every < EVERY_SECONDS_MIN:
         raise Invalid(f"--every must be {EVERY_SECONDS_MIN:g}s or more", field="every")
-    rules, token = policy_file.load("."), find_token()
+    rules, token = policy_file.load(cli.place), find_token()
     if token is None:
         cli.notice(f"no token: GitHub allows 60 requests an hour; set {ENV_TOKEN}, or type: gh auth login")
     watcher = Watcher(cli.board, Api(token), repository, rules)
@@ -146,7 +146,7 @@ def github_test(cli: Cli) -> None:
     known = tuple(dict.fromkeys((*payload.EVENTS, *checks.EVENTS)))
     if event not in known:
         raise UsageError(f"dibs follows {', '.join(known)}; {event!r} changes nothing", field="event")
-    rules = policy_file.load(".")
+    rules = policy_file.load(cli.place, acts=False)
     try:
         data = json.loads(_read(cli.args.file))
     except (ValueError, RecursionError) as error:
@@ -195,7 +195,7 @@ def _contract(cli: Cli, item: str, rules: policy.Policy) -> str:
 
 def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:
     """Bring the board up to date with a list of issues or pull requests."""
-    rules, facts = policy_file.load("."), issue_list.read(_read(path))
+    rules, facts = policy_file.load(cli.place, acts=False), issue_list.read(_read(path))
     outcomes: list[tuple[str, tuple[str, ...]]] = []
     for fact in facts:
         if dry_run:

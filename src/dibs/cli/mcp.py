@@ -32,11 +32,12 @@ def mcp(cli: Cli) -> None:
     who, client_pid = identity.caller(cli), os.getppid()
 
     def make_tools() -> LocalTools:
-        from dibs.board import connect
+        from dibs import location
+        from dibs.board import open_board
         from dibs.mcp.local import LocalTools
 
         return LocalTools(
-            lambda: connect(cli.args.store),
+            lambda: open_board(location.look(".", cli.args.store, tell=cli.notice_once)),
             _hooks(),
             session=None if who.by_terminal else who.session,
             agent=who.agent or who.program,

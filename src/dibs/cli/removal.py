@@ -27,7 +27,7 @@ def remove_board_options(parser: Parser) -> None:
 def remove_board(cli: Cli) -> int:
     """Remove a SQLite file and its side files, the index of a vault, or the schema of a database. The markdown files of
     a vault stay: they are the user's."""
-    url = location.absolute(cli.args.store or boards.default_url("."))
+    url = location.absolute(cli.place.url)
     place = location.printable(url)
     if not cli.args.force:
         boards.require_unclaimed(url)
@@ -36,6 +36,8 @@ def remove_board(cli: Cli) -> int:
     _stop_background_server(url)
     removed = boards.remove(url, force=cli.args.force)
     removed += _remove_key(url, removed)
+    if url.startswith(location.VAULT):
+        _forget_acceptance(url)
     left = _left(url)
     answer = {"store": place, "removed": removed, "left": left}
     lines = [f"{cli.paint('removed', 'yellow')} {clean(path)}" for path in removed]
@@ -55,7 +57,7 @@ def _question(url: str, place: str) -> str:
     if url.startswith(location.VAULT):
         return f"remove the index of the vault {place}; its markdown files stay"
     try:
-        board = boards.connect(url, seeded=False)
+        board = boards.open_board(location.look(".", url), seeded=False)
         try:
             what = number_of(sum(board.stats().items.values()), "item")
         finally:
@@ -77,6 +79,16 @@ def _stop_background_server(url: str) -> None:
         background.stop(url)
     except DibsError:
         pass  # a damaged board has no browsers to sign out
+
+
+def _forget_acceptance(url: str) -> None:
+    """The files of a vault that is no board any more are not found as one again."""
+    from dibs.system import trust
+
+    try:
+        trust.remove_entry(location.acceptance(url.removeprefix(location.VAULT)))
+    except DibsError:
+        pass  # it was named each time, or the list cannot be written
 
 
 def _remove_key(url: str, removed: list[str]) -> list[str]:

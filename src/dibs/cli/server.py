@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 
 from dibs import api_keys, config, location
-from dibs.board import connect, default_url
+from dibs.board import open_board
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, clean, now_ms
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
 from dibs.model import ADMIN, LOGINS, ROLES
-from dibs.system import keyring, trust
+from dibs.system import keyring
 from dibs.text import times
 
 TYPE_CHECKING = False
@@ -51,14 +51,14 @@ def serve(cli: Cli) -> None:
     from dibs.github.intake import load_intake
     from dibs.server.ops import address
 
-    settings, intake = _server_settings(cli), load_intake(".")
-    url = location.absolute(cli.args.store or default_url("."))
+    settings, intake = _server_settings(cli), load_intake(cli.place)
+    url = location.absolute(cli.place.url)
     if url.startswith(("http://", "https://")):
         raise Invalid(f"{url} is a server already; name the board that it serves instead", field="store")
     if settings.workers > 1 and "://" not in url:
         raise Invalid("only one process can serve a board in a file; --workers needs PostgreSQL", field="workers")
     listener = address.listen(settings)
-    board = connect(url)
+    board = open_board(cli.place)
     require_server()
     # A log or a journal would keep the login link longer than it is valid, so only a terminal or a program gets one.
     with_link = cli.json or sys.stdout.isatty()
@@ -113,21 +113,11 @@ def _server_settings(cli: Cli) -> ServerSettings:
         "log_json": args.log_json or None,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    settings = config.load_server(".")
-    _require_trusted_address({name: value for name, value in settings.as_dict().items() if name not in given})
-    return config.checked_server(settings.replace(**given))
-
-
-def _require_trusted_address(settings: dict[str, Any]) -> None:
-    """Refuse to be reachable by others because of a committed `dibs.toml`; an untracked or trusted one may do that."""
-    from dibs.server.ops import address
-
-    harmless = {"host": address.LOOPBACK, "names": ((),), "tls_cert": (None,), "tls_key": (None,)}
-    public = [name for name in harmless if name in settings and settings[name] not in harmless[name]]
-    path = config.find_file(".") if public else None
-    why = None if path is None else location.commit_problem(path, ".")
-    if path is not None and why is not None and not trust.is_listed(path):
-        raise trust.refusal(path, f"sets {', '.join(public)} of the server and {why}", path)
+    path = cli.place.settings_file
+    if path is not None:
+        table = config.read_tables(path)["server"]
+        cli.place.require_trusted("server", {name: value for name, value in table.items() if name not in given})
+    return config.checked_server(config.load_server(path).replace(**given))
 
 
 def prepare_access(board: Board, url: str, settings: ServerSettings, at: str, *, with_link: bool) -> dict[str, Any]:
@@ -249,7 +239,7 @@ def key_link_options(parser: Parser) -> None:
 
 def key_link(cli: Cli) -> None:
     """Print a login link. A caller who may create keys may sign in."""
-    url = (cli.args.url or _server_of(cli.args.store or default_url("."))).rstrip("/")
+    url = (cli.args.url or _server_of(cli.place.url)).rstrip("/")
     role = cli.args.role or ADMIN
     if role not in ROLES:
         raise api_keys.unknown_role(role)

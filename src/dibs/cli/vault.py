@@ -27,10 +27,11 @@ def vault_init_options(parser: Parser) -> None:
 
 
 def vault_init(cli: Cli) -> None:
-    """Create the folders of a vault and its index; files that are there already stay as they are."""
+    """Create the folders of a vault and its index, and accept it; files that are there already stay as they are."""
     folder = cli.args.path or "."
     url = location.VAULT + os.path.abspath(folder)
     created = make(url, folder=folder if os.path.isdir(folder) else ".")
+    cli.accept_vault(url)
     if cli.json:
         return cli.print_json({"store": url, "created": created})
     place = clean(os.path.abspath(folder))

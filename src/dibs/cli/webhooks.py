@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dibs.board import connect
+from dibs.board import open_board
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser
 from dibs.cli.render import ago, clock
@@ -155,7 +155,7 @@ def deliver(cli: Cli) -> int:
     from dibs.webhooks.deliverer import Deliverer
 
     # Not the board of the command, which is for one verb in one thread.
-    with connect(cli.args.store) as board:
+    with open_board(cli.place) as board:
         if board.store.waits:
             raise Invalid("the server of this board delivers; run dibs deliver where the board is", field="store")
         deliverer = Deliverer(board, report=lambda *attempt: _report(cli, *attempt))

@@ -156,18 +156,17 @@ def _worktrees(cli: Cli) -> Worktrees | None:
 
 def _connect(cli: Cli, agent: str) -> Board:
     """Connect for a long-running process with many threads, unlike `cli.board`."""
-    from dibs.board import connect
+    from dibs.board import open_board
 
-    return connect(cli.args.store, actor=agent)
+    return open_board(cli.place, actor=agent)
 
 
 def _prepare(cli: Cli) -> tuple[WorkOutput, Command]:
-    from dibs.board import default_url
     from dibs.cli.work_output import WorkOutput
     from dibs.worker.command import Command
 
     # Absolute, because the command may change its working directory.
-    store = location.absolute(cli.args.store or default_url("."))
+    store = location.absolute(cli.place.url)
     command = Command(
         cli.args.command,
         timeout_seconds=cli.args.timeout,

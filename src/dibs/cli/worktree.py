@@ -66,10 +66,8 @@ def worktree_clean(cli: Cli) -> int:
 
 def _has_board(cli: Cli) -> bool:
     """False if the board was removed; its worktrees are there still."""
-    from dibs.board import default_url
-
     try:
-        return bool(cli.args.store or default_url("."))
+        return bool(cli.place.url)
     except Invalid:
         return False
 

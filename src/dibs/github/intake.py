@@ -10,6 +10,10 @@ from dibs.errors import Invalid
 from dibs.github.policy import Policy
 from dibs.github.policy_file import load
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.location import Place
+
 SECRET_LENGTH_MIN = 16
 #: Each is tried for every delivery, also for one that nobody signed.
 SECRETS_MAX = 10
@@ -25,8 +29,8 @@ class Intake:
         self.policy, self.secrets = policy, secrets
 
 
-def load_intake(folder: str) -> Intake:
-    policy = load(folder)
+def load_intake(place: Place) -> Intake:
+    policy = load(place)
     return Intake(policy, secrets(policy))
 
 

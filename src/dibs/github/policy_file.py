@@ -34,23 +34,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from dibs.location import Place
 
-def load(folder: str) -> Policy:
-    """The policy of the nearest `dibs.toml` at or above the folder; the defaults without one."""
-    path = config.find_file(folder)
-    return Policy() if path is None else read(path)
+
+def load(place: Place, *, acts: bool = True) -> Policy:
+    """The policy of the `dibs.toml` that counts for a board; the defaults without one. Refused if it comes from a
+    commit and sets what needs trust, unless the caller only reads it."""
+    path = place.settings_file
+    if path is None:
+        return Policy()
+    policy, table = _read(path)
+    if acts:
+        place.require_trusted("github", table)
+    return policy
 
 
 def read(path: str) -> Policy:
-    import tomllib
+    return _read(path)[0]
 
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        table = tomllib.loads(text).get("github", {})
-    except (OSError, ValueError) as error:
-        raise Invalid(f"{path}: {error}", field=config.FILE_NAME) from error
-    return _Reader(path, text).policy(table)
+
+def _read(path: str) -> tuple[Policy, dict[str, Any]]:
+    text = config.read_text(path)
+    table = config.parse(text, path).get("github", {})
+    return _Reader(path, text).policy(table), table
 
 
 class _Reader:

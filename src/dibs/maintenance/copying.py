@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from dibs import location
-from dibs.board import connect
+from dibs import board_url, location
+from dibs.board import open_board
 from dibs.errors import Invalid, StoreUnusable
 
 TYPE_CHECKING = False
@@ -66,9 +66,12 @@ def copy(source: str, target: str, *, progress: Watcher, total: Callable[[Board]
     `total` estimates the number of records. The agents of a `dibs.toml` are added to neither board, so that the copy
     equals the first one.
     """
-    if location.is_same(source, target):
+    if board_url.is_same(source, target):
         raise Invalid(f"{location.printable(source)} is both the source and the target; name another", field="to")
-    with connect(source, seeded=False) as board, connect(target, create=True, seeded=False) as new:
+    with (
+        open_board(location.look(".", source), seeded=False) as board,
+        open_board(location.look(".", target), create=True, seeded=False) as new,
+    ):
         progress.begin("copied", total(board), is_estimate=True)
         read = Tally(progress.advance)
         _load(new, read.counting(board.export()), location.printable(target))

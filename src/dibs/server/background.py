@@ -19,7 +19,7 @@ from contextlib import suppress
 from hashlib import sha256
 
 from dibs import api_keys, config, location
-from dibs.board import Board, connect
+from dibs.board import Board, open_board
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.server import STOP_SECONDS
 from dibs.system import owner
@@ -70,7 +70,7 @@ def stop(url: str) -> bool:
     """End the server of the board at this absolute URL, and sign out the browsers that a killed one has left; return
     whether there was one."""
     was_running = _end(record_path(url))
-    with connect(url) as board:
+    with open_board(location.look(".", url)) as board:
         sign_out_browsers(board, browser_mark())
     return was_running
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from dibs import config
-from dibs.board import connect
+from dibs import config, location
+from dibs.board import open_board
 from dibs.config import ServerSettings
 from dibs.errors import DibsError
 from dibs.server import background
@@ -46,7 +46,7 @@ def serve(url: str, lock: int, idle_seconds: float) -> None:
             os.dup2(nothing, stream)
 
     with address.ipv6_loopback_reserved(settings, port):
-        board, file = connect(url), background.board_file(url)
+        board, file = open_board(location.look(".", url)), background.board_file(url)
 
         def is_gone() -> bool:
             try:

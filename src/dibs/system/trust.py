@@ -12,12 +12,10 @@ import stat
 
 from dibs.errors import Invalid, NotTrusted
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 ENV_CONFIG = "XDG_CONFIG_HOME"
 ROOT = 0
+#: What stands before the path of an entry: nothing if everything in it is trusted, or what it is accepted as.
+KINDS = ("", "vault:")
 #: The most that is read of a trust file.
 BYTES_MAX = 1 << 20
 #: How many folders are examined on the way up to the top of a repository.
@@ -71,22 +69,23 @@ def file_path() -> str:
 
 def listed() -> list[str]:
     """The paths in the user's trust file, which is refused if other users can write it."""
+    from dibs.system import bounded_read
+
     path = file_path()
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            about = os.fstat(file.fileno())
-            if not _is_of_caller(about.st_uid) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                raise NotTrusted(
-                    f"{path} can be written by other users, so it is ignored; make it yours alone:"
-                    f" chown {os.geteuid()} {quoted(path)} && chmod go-w {quoted(path)}",
-                    path=path,
-                )
-            lines = file.read(BYTES_MAX).splitlines()
+        about = os.stat(path)
+        if not _is_of_caller(about.st_uid) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise NotTrusted(
+                f"{path} can be written by other users, so it is ignored; make it yours alone:"
+                f" chown {os.geteuid()} {quoted(path)} && chmod go-w {quoted(path)}",
+                path=path,
+            )
+        lines = os.fsdecode(bounded_read.read(path, BYTES_MAX)).split("\n")
     except FileNotFoundError:
         return []
     except OSError as error:
         raise NotTrusted(f"{path} cannot be read: {error.strerror}", path=path) from error
-    return [line for line in lines if line.startswith("/")]
+    return [line for line in lines if "/" in line and line.partition("/")[0] in KINDS]
 
 
 def is_listed(path: str) -> bool:
@@ -95,23 +94,42 @@ def is_listed(path: str) -> bool:
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in listed())
 
 
+def has(entry: str) -> bool:
+    """Whether the trust file has exactly this entry."""
+    return entry in listed()
+
+
 def add(path: str) -> str:
     """Add a path; returns it as written to the file."""
     path = canonical(path)
-    if "\n" in path or "\r" in path:
-        raise Invalid("a path with a line break cannot be listed", field="path")
     if not os.path.lexists(path):
         raise Invalid(f"there is nothing at {path}", field="path")
-    _change(lambda known: [*known, path] if path not in known else known)
+    add_entry(path)
     return path
 
 
-def remove(path: str) -> str:
+def add_entry(entry: str) -> None:
+    if "\n" in entry or "\r" in entry:
+        raise Invalid("a path with a line break cannot be listed", field="path")
+    if not has(entry):
+        _change([*listed(), entry])
+
+
+def remove(path: str, *others: str) -> str:
+    """Remove a path, and other entries about it; at least one of them must be there."""
     path = canonical(path)
-    if path not in listed():
+    if not remove_entry(path, *others):
         raise Invalid(f"{path} is not on the trust list; to see the list: dibs trust --list", field="path")
-    _change(lambda known: [one for one in known if one != path])
     return path
+
+
+def remove_entry(*entries: str) -> bool:
+    """Remove entries; return whether one of them was there."""
+    known = listed()
+    left = [one for one in known if one not in entries]
+    if len(left) < len(known):
+        _change(left)
+    return len(left) < len(known)
 
 
 def canonical(path: str) -> str:
@@ -126,11 +144,11 @@ def quoted(path: str) -> str:
     return shlex.quote(path)
 
 
-def _change(change: Callable[[list[str]], list[str]]) -> None:
+def _change(entries: list[str]) -> None:
     from dibs.system.durable import write_private
 
     path = file_path()
-    data = "".join(f"{one}\n" for one in change(listed())).encode(errors="surrogateescape")
+    data = "".join(f"{one}\n" for one in entries).encode(errors="surrogateescape")
     try:
         write_private(path, data)
     except OSError as error:

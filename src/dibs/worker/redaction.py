@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from dibs import config, location
+from dibs import board_url, config, location
 from dibs.system import keyring
 
 TYPE_CHECKING = False
@@ -84,7 +84,7 @@ def of_worker(*environments: Mapping[str, str], url: str | None) -> Redaction:
     """For a worker and a command with these environments, on the board at `url`, if it has one."""
     secrets = {environment.get(name, "") for environment in environments for name in VARIABLES}
     for board in {url or "", *(environment.get(config.ENV_STORE, "") for environment in environments)}:
-        secrets |= location.secrets_in(board)
+        secrets |= board_url.secrets_in(board)
         if board.startswith(("http://", "https://")):
             secrets.add(keyring.find(board) or "")
     return Redaction(secrets)

@@ -10,7 +10,6 @@ import sys
 import traceback
 
 from dibs import location
-from dibs.board import default_url
 from dibs.cli.context import Cli
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean
@@ -53,7 +52,7 @@ def _described(crash: BaseException) -> str:
 
 def _name(cli: Cli) -> str:
     """What tells this board from others: the server, the database, or the folder."""
-    url = location.without_password(location.absolute(cli.args.store or default_url(".")))
+    url = location.without_password(location.absolute(cli.place.url))
     if url.startswith(("http://", "https://")):
         return url.partition("://")[2].rstrip("/")
     if "://" in url:

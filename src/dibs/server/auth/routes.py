@@ -15,6 +15,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from dibs import api_keys
 from dibs.api_keys import shown
+from dibs.config import LOOPBACK
 from dibs.errors import Invalid, Unauthenticated
 from dibs.model import ADMIN
 from dibs.server.api import bodies, examples, schemas
@@ -22,7 +23,6 @@ from dibs.server.api.endpoints import AuthRoute, describe
 from dibs.server.api.responses import answer
 from dibs.server.api.verb_routes import IDEMPOTENCY_KEY
 from dibs.server.auth.callers import COOKIE, COOKIE_SECONDS, SECURE_COOKIE, set_cookie
-from dibs.server.ops.address import LOOPBACK
 from dibs.server.service import Service
 from dibs.text import wire
 

@@ -6,11 +6,10 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dibs.config import ServerSettings
+from dibs.config import LOOPBACK, ServerSettings
 from dibs.errors import Invalid
 from dibs.system.keyring import PAGES_DOMAIN
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 #: Addresses that mean all interfaces, and so are not host names.
 ALL_INTERFACES = ("0.0.0.0", "::")
 BACKLOG = 2048

@@ -132,20 +132,21 @@ def _stop_signals() -> Iterator[threading.Event]:
 
 
 def main() -> int:
-    from dibs.board import connect
+    from dibs import location
+    from dibs.board import open_board
     from dibs.errors import DibsError
     from dibs.github.intake import load_intake
-    from dibs.location import without_password
     from dibs.server.ops.run import make_server
 
     listener = socket.socket(fileno=int(sys.argv[1]))
     configuration = json.loads(sys.stdin.readline())
     settings = ServerSettings(**{**configuration["settings"], "names": tuple(configuration["settings"]["names"])})
     try:
-        intake = load_intake(".")
-        board = connect(configuration["url"], actor="dibs")
+        place = location.look(".", configuration["url"])
+        intake = load_intake(place)
+        board = open_board(place, actor="dibs")
     except DibsError as error:
-        sys.stderr.write(f"dibs: {without_password(error.message)}\n")
+        sys.stderr.write(f"dibs: {location.without_password(error.message)}\n")
         return error.exit_code
     log = None if configuration["quiet"] else sys.stderr
     server = make_server(board, settings, listener, log, intake=intake)
