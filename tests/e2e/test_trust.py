@@ -210,16 +210,19 @@ def test_a_repository_of_another_user_above_comes_before_nobodys_own_board(machi
 
 
 @needs_root
-def test_settings_of_another_user_in_a_folder_above_are_refused(machine: Machine) -> None:
+def test_settings_of_another_user_do_not_count_above_the_board_and_are_refused_beside_it(machine: Machine) -> None:
     alice, mallory = machine.user(ALICE), machine.user(MALLORY)
-    (machine.folder / "dibs.toml").write_text("[board]\nttl_seconds = 60\n")
-    mallory.owns(machine.folder / "dibs.toml")
     work = machine.folder_of(alice, "work")
+    for folder in (machine.folder, work):
+        (folder / "dibs.toml").write_text("[board]\nttl_seconds = 60\nttl_seconds_min = 60\n")
+        mallory.owns(folder / "dibs.toml")
     refusal = alice.refused(work, "init")
-    assert line_of(refusal) == ["trust", f"{machine.folder}/dibs.toml"]
+    assert line_of(refusal) == ["trust", f"{work}/dibs.toml"]
     assert not (work / ".dibs").exists()
     alice.ok(work, *line_of(refusal))
     alice.ok(work, "init")
+    (work / "dibs.toml").unlink()
+    alice.ok(work, "list")
 
 
 @needs_root

@@ -163,7 +163,7 @@ def test_a_committed_dibs_toml_does_not_say_where_others_reach_the_server(bare: 
     git(repository, "add", "dibs.toml")
     code, error = bare.refused(*serve, folder=repository, environment=home)
     assert (code, error["code"], error["path"]) == (6, "NOT_TRUSTED", str(file))
-    assert "sets host, names, tls_cert, tls_key of the server and comes from a commit" in error["message"]
+    assert "sets host, names, tls_cert, tls_key in [server] and comes from a commit" in error["message"]
     said = ("--host", "127.0.0.1", "--name", "mine.example", "--tls-cert", "c", "--tls-key", "k")
     assert bare.refused(*serve, *said, folder=repository, environment=home)[1]["field"] == "workers"
     bare.ok(*line_of(error["message"]), environment=home)
@@ -189,7 +189,7 @@ def test_what_a_commit_put_beside_the_tasks_of_a_vault_is_refused_from_the_start
     assert [item["title"] for item in bare.json("list", folder=clone, environment=home)["items"]] == ["t"]
     shutil.rmtree(clone / ".dibs")
     git(clone, "rm", "-r", "--cached", ".dibs")
-    assert [item["title"] for item in bare.json("list", folder=clone)["items"]] == ["t"]
+    assert [item["title"] for item in bare.json("list", folder=clone, environment=home)["items"]] == ["t"]
 
 
 def test_only_a_name_that_was_made_here_is_kept_for_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

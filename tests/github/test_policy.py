@@ -9,6 +9,7 @@ import pytest
 from dibs.errors import Invalid
 from dibs.github import intake, payload, policy_file
 from dibs.github.policy import DEFAULT_RULES, Policy
+from dibs.location import Place
 from tests.github.payloads import issue, pull, run
 
 WHOLE = """
@@ -48,13 +49,17 @@ add_labels = ["nightly"]
 """
 
 
+def place(folder: Path) -> Place:
+    return Place(str(folder / ".dibs" / "board.db"), str(folder))
+
+
 def read(folder: Path, text: str) -> Policy:
     (folder / "dibs.toml").write_text(text)
-    return policy_file.load(str(folder))
+    return policy_file.load(place(folder))
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
-    assert policy_file.load(str(tmp_path)) == Policy()
+    assert policy_file.load(place(tmp_path)) == Policy()
     assert read(tmp_path, "[board]\n") == Policy()
 
 

@@ -83,6 +83,7 @@ def test_a_folder_does_not_say_that_a_key_may_be_read(tmp_path: Path, shop: Serv
     assert f"export {ENV_INSECURE_HTTP}=1" in refused.stderr
     for table in ("board", "server"):
         for name in ("insecure_http", ENV_INSECURE_HTTP):
-            (tmp_path / config.FILE_NAME).write_text(f"[{table}]\n{name} = true\n")
+            path = tmp_path / config.FILE_NAME
+            path.write_text(f"[{table}]\n{name} = true\n")
             with pytest.raises(Invalid, match="no setting"):
-                config.load(str(tmp_path)) if table == "board" else config.load_server(str(tmp_path))
+                config.load(str(path)) if table == "board" else config.load_server(str(path))

@@ -13,8 +13,9 @@ from dibs.errors import Invalid
 
 
 def written(folder: Path, text: str) -> str:
-    (folder / config.FILE_NAME).write_text(text, encoding="utf-8")
-    return str(folder)
+    path = folder / config.FILE_NAME
+    path.write_text(text, encoding="utf-8")
+    return str(path)
 
 
 def test_the_defaults_are_the_designs() -> None:
@@ -26,24 +27,15 @@ def test_the_defaults_are_the_designs() -> None:
     assert DEFAULTS.request_kept_seconds == 24 * hour
 
 
-def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
-    assert config.load(str(tmp_path)) == (DEFAULTS, {})
+def test_without_a_file_the_defaults_hold() -> None:
+    assert config.load(None) == (DEFAULTS, {})
 
 
-def test_a_file_above_is_found_and_its_values_hold(tmp_path: Path) -> None:
-    written(tmp_path, '[board]\nttl_seconds = 900\nmax_strikes = 3\n[agents.coder]\ntypes = ["bug"]\n')
-    below = tmp_path / "a" / "b"
-    below.mkdir(parents=True)
-    settings, agents = config.load(str(below))
+def test_the_values_of_a_file_hold(tmp_path: Path) -> None:
+    text = '[board]\nttl_seconds = 900\nmax_strikes = 3\n[agents.coder]\ntypes = ["bug"]\n'
+    settings, agents = config.load(written(tmp_path, text))
     assert settings == DEFAULTS.replace(ttl_seconds=900, max_strikes=3)
     assert agents == {"coder": {"types": ["bug"]}}
-
-
-def test_the_nearest_file_counts(tmp_path: Path) -> None:
-    written(tmp_path, "[board]\nmax_strikes = 3\n")
-    below = tmp_path / "below"
-    below.mkdir()
-    assert config.load(written(below, "[board]\nmax_strikes = 4\n"))[0].max_strikes == 4
 
 
 @pytest.mark.parametrize(
@@ -71,7 +63,7 @@ def test_what_is_wrong_is_refused_with_the_file_and_the_name(tmp_path: Path, tex
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / config.FILE_NAME).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(Invalid):
-        config.load(str(tmp_path))
+        config.load(str(tmp_path / config.FILE_NAME))
 
 
 def test_every_setting_can_be_given(tmp_path: Path) -> None:
@@ -80,16 +72,15 @@ def test_every_setting_can_be_given(tmp_path: Path) -> None:
 
 
 def test_a_server_is_told_where_to_listen_and_finds_its_files_beside_the_configuration(tmp_path: Path) -> None:
-    folder = written(
+    path = written(
         tmp_path,
         '[server]\nport = 9000\nnames = ["a.example", "https://b.example"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\n',
     )
-    settings = config.load_server(folder)
+    settings = config.load_server(path)
     assert (settings.port, settings.names, settings.host) == (9000, ("a.example", "https://b.example"), "127.0.0.1")
     assert (settings.tls_cert, settings.tls_key) == (str(tmp_path / "c.pem"), "/k.pem")
-    assert config.load(folder) == (DEFAULTS, {}), "it is nobody else's business"
-    (tmp_path / config.FILE_NAME).unlink()
-    assert config.load_server(folder) == SERVER_DEFAULTS
+    assert config.load(path) == (DEFAULTS, {}), "it is nobody else's business"
+    assert config.load_server(None) == SERVER_DEFAULTS
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_an_old_command_and_an_old_option_work_and_say_what_to_type(capsys: pyte
 def test_an_old_setting_holds_and_is_named_with_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / config.FILE_NAME).write_text("[board]\nttl = 900\n")
     for _ in range(2):
-        assert config.load(str(folder))[0].ttl_seconds == 900
+        assert config.load(str(folder / config.FILE_NAME))[0].ttl_seconds == 900
     (line,) = capsys.readouterr().err.splitlines()
     path = folder / config.FILE_NAME
     assert line == f"dibs: ttl in [board] of {path} is deprecated since 0.3.0; use ttl_seconds"
@@ -49,7 +49,7 @@ def test_an_old_setting_holds_and_is_named_with_its_file(folder: Path, capsys: p
 def test_an_old_name_beside_the_new_one_is_refused(folder: Path) -> None:
     (folder / config.FILE_NAME).write_text("[board]\nttl = 900\nttl_seconds = 1200\n")
     with pytest.raises(Invalid, match="ttl is the old name of ttl_seconds; remove it"):
-        config.load(str(folder))
+        config.load(str(folder / config.FILE_NAME))
 
 
 def test_every_old_name_leads_to_one_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:

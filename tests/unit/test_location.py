@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs import location
+from dibs import board_url, location
 from dibs.errors import Invalid
 
 

@@ -36,8 +36,6 @@ def remove_board(cli: Cli) -> int:
     _stop_background_server(url)
     removed = boards.remove(url, force=cli.args.force)
     removed += _remove_key(url, removed)
-    if url.startswith(location.VAULT):
-        _forget_acceptance(url)
     left = _left(url)
     answer = {"store": place, "removed": removed, "left": left}
     lines = [f"{cli.paint('removed', 'yellow')} {clean(path)}" for path in removed]
@@ -79,16 +77,6 @@ def _stop_background_server(url: str) -> None:
         background.stop(url)
     except DibsError:
         pass  # a damaged board has no browsers to sign out
-
-
-def _forget_acceptance(url: str) -> None:
-    """The files of a vault that is no board any more are not found as one again."""
-    from dibs.system import trust
-
-    try:
-        trust.remove_entry(location.acceptance(url.removeprefix(location.VAULT)))
-    except DibsError:
-        pass  # it was named each time, or the list cannot be written
 
 
 def _remove_key(url: str, removed: list[str]) -> list[str]:
