@@ -2,14 +2,17 @@
 # The first part of every hook: dibs-hook.sh EVENT [CLIENT [DIBS]], with the client's payload on stdin.
 #
 # Most tool calls need nothing but a look at the session's state folder, which this script does in a few milliseconds.
-# Everything else is left to `dibs hook EVENT`. Whatever goes wrong, the exit code is 0 and the tool runs: only an answer
-# of `dibs hook` decides otherwise.
+# Everything else is left to `dibs hook EVENT`. Whatever goes wrong, the exit code is 0 and the tool runs, unless the
+# state folder has a loss of the session: then a tool that dibs did not decide about in time is denied here.
 #
 # No special built-in (`:`, `.`, `exec`) is redirected here: if that fails, a POSIX shell exits with 2, which denies.
 
 event=$1
 client=${2:-}
 given=${3:-}
+# Whether the event is before a tool, and whether the tool is one that a loss denies.
+before=
+fenced=
 case ${XDG_STATE_HOME:-} in
 /*) root=$XDG_STATE_HOME/dibs/agents ;;
 *) root=${HOME:-}/.local/state/dibs/agents ;;
@@ -39,10 +42,47 @@ ask_dibs() {
         [ $? -eq 2 ] && exit 2
         exit 0
     fi
-    answer=$(printf '%s' "$payload" | "$dibs" hook "$event" ${client:+--client "$client"} 2>/dev/null) || exit 0
+    # A client waits for five seconds, and then runs the tool.
+    in_time=
+    [ -n "$before" ] && command -v timeout >/dev/null 2>&1 && in_time='timeout 4'
+    # All of it without stderr: a shell says there which signal ended a program.
+    answer=$(
+        {
+            printf '%s' "$payload" | $in_time "$dibs" hook "$event" ${client:+--client "$client"}
+        } 2>/dev/null
+    ) || deny_if_lost
     case $answer in
     '{'*) printf '%s\n' "$answer" ;;
     esac
+    exit 0
+}
+
+# Denies a tool, in the client's own words, if the session is known to have lost a claim, or the one that a subagent
+# works for. An item's id has no character that JSON would escape.
+deny_if_lost() {
+    case $fenced${DIBS_FENCE:-} in
+    yes[Oo][Ff][Ff] | yes0 | yes[Nn][Oo]) exit 0 ;;
+    yes*) ;;
+    *) exit 0 ;;
+    esac
+    for loss in "$state"/lost-* "$root/$session"/lost-*; do
+        [ -s "$loss" ] || continue
+        item=${loss##*/lost-}
+        case $item in
+        *[!A-Za-z0-9._-]*) continue ;;
+        esac
+        why="dibs: your claim of $item is lost, and the board cannot be asked. Stop working on it. Run: dibs release $item"
+        case $client in
+        gemini) printf '{"decision": "deny", "reason": "%s"}\n' "$why" ;;
+        cursor) printf '{"permission": "deny", "agent_message": "%s", "user_message": "%s"}\n' "$why" "$why" ;;
+        copilot) printf '{"permissionDecision": "deny", "permissionDecisionReason": "%s"}\n' "$why" ;;
+        *)
+            decision='"permissionDecision": "deny", "permissionDecisionReason"'
+            printf '{"hookSpecificOutput": {"hookEventName": "%s", %s: "%s"}}\n' "$event" "$decision" "$why"
+            ;;
+        esac
+        exit 0
+    done
     exit 0
 }
 
@@ -114,8 +154,8 @@ esac
 
 # tests/hooks/test_script.py compares these names with those of `dibs.agents.payload` and `dibs.mcp.tools`.
 case $tool in
-Edit | Write | MultiEdit | NotebookEdit | apply_patch) ask_dibs ;;
-write_file | replace | edit | write | patch | create | str_replace_editor | Delete | StrReplace) ask_dibs ;;
+Edit | Write | MultiEdit | NotebookEdit | apply_patch) fenced=yes && ask_dibs ;;
+write_file | replace | edit | write | patch | create | str_replace_editor | Delete | StrReplace) fenced=yes && ask_dibs ;;
 Bash | bash | shell | Shell | run_shell_command | exec_command | Monitor | write_stdin) ;;
 mcp__plugin_dibs_dibs__* | mcp__dibs__* | mcp_dibs_* | dibs-* | dibs_*)
     name=${tool#mcp__plugin_dibs_dibs__}
@@ -133,9 +173,17 @@ esac
 # A single call of dibs needs nobody's approval. Where the shell is nameless, every call needs the session.
 input=${payload#"$head"}
 for name in dibs calldibs; do
+    fenced=
     case $input in
-    *"\"command\":\"$name "* | *"\"command\": \"$name "* | *"\"cmd\":\"$name "*) ask_dibs ;;
+    *"\"command\":\"$name "* | *"\"command\": \"$name "* | *"\"cmd\":\"$name "*)
+        call=${input#*"\"$name "}
+        case ${call%%\"*} in
+        *[\;\&\|\`\$\\]*) fenced=yes ;;
+        esac
+        ask_dibs
+        ;;
     esac
+    fenced=yes
     [ -n "$nameless" ] || continue
     case $input in
     *[!A-Za-z0-9._-]"$name"[!A-Za-z0-9._/-]* | *\\[nt]"$name"[!A-Za-z0-9._/-]*) ask_dibs ;;

@@ -1,7 +1,8 @@
 """`dibs hook EVENT`: reads the payload of a client's event, calls the function of the event, returns what to print.
 
 The function of an event takes the payload and an `Access` to the board, and returns the reply for the client, or an
-empty text. Whatever goes wrong here, the agent must not notice.
+empty text. Whatever goes wrong here, the agent must not notice, with one exception: a tool is denied also without the
+board if the state folder of the session has a loss.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
     from dibs.agents.access import Access
     from dibs.agents.payload import Payload
+    from dibs.agents.state import Record
 
     Handler = Callable[[Payload, Access], str]
 
+BEFORE = "PreToolUse"
 #: The module and function of each event. Other events are ignored.
 HANDLERS = {
     "SessionStart": ("sessions", "start"),
@@ -38,6 +41,9 @@ HANDLERS = {
     "TaskCompleted": ("tasks", "completed"),
     "TeammateIdle": ("tasks", "idle"),
 }
+#: How long a hook before a tool may take. Clients wait for five seconds, and then run the tool; `dibs-hook.sh` ends
+#: this process after four, if it hangs where no signal reaches it.
+ANSWER_SECONDS = 3.0
 #: Events that can start a session.
 STARTING = ("SessionStart", "UserPromptSubmit")
 
@@ -53,19 +59,44 @@ def run(text: str, event: str, client: str | None = None) -> str:
     record = State(payload.session).record()
     if record is None and payload.event not in STARTING:
         return ""
+    if payload.event != BEFORE:
+        try:
+            return _with_board(payload, record)
+        except DibsError:
+            return ""  # no board here, one that is not trusted, or one that does not answer
+    try:
+        return _in_time(lambda: _with_board(payload, record))
+    except Exception:  # whatever it is: what is known to be lost must not depend on it
+        from dibs.agents import tools
+
+        return tools.before_without_board(payload)
+
+
+def _with_board(payload: Payload, record: Record | None) -> str:
     from dibs.agents.access import Access
 
-    try:
-        # A session that is compacted, or resumed beside another process, keeps its board.
-        access = Access(payload.cwd if record is None else record.folder)
-    except DibsError:
-        return ""  # no board here, or one that is not trusted
+    # A session that is compacted, or resumed beside another process, keeps its board.
+    access = Access(payload.cwd if record is None else record.folder)
     try:
         return _handler(payload.event)(payload, access)
-    except DibsError:
-        return ""
     finally:
         access.close()
+
+
+def _in_time(answer: Callable[[], str]) -> str:
+    """The answer, or `TimeoutError` when its time is up."""
+    import _signal as signals  # type: ignore[import-not-found]  # `signal` imports more, before every tool call
+
+    def end(*_: object) -> None:
+        raise TimeoutError
+
+    former = signals.signal(signals.SIGALRM, end)
+    signals.setitimer(signals.ITIMER_REAL, ANSWER_SECONDS)
+    try:
+        return answer()
+    finally:
+        signals.setitimer(signals.ITIMER_REAL, 0)
+        signals.signal(signals.SIGALRM, former)
 
 
 def _handler(event: str) -> Handler:

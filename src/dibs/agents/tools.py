@@ -52,6 +52,26 @@ def before(payload: Payload, access: Access) -> str:
     return ""
 
 
+def before_without_board(payload: Payload) -> str:
+    """The answer to a tool call if the board could not be asked: what the session is known to have lost is denied, also
+    if it holds another item, which is not known here."""
+    state = State(payload.dibs_session)
+    if not state.exists():
+        state = State(payload.session)
+    if state.record() is None:
+        return ""
+    if payload.is_ours:
+        return _tool_of_dibs(payload, state)
+    words = shell.simple_call(payload.command) if payload.is_shell else None
+    if words is not None and not shell.runs_others(words):
+        return _call_of_dibs(payload, state, words)
+    is_free = fence.is_off() or shell.is_list_of_calls(payload.command)
+    if is_free or not (payload.is_shell or payload.is_edit):
+        return ""
+    why = fence.denial(state.losses() or state.losses_of_parent(), holds_others=False, places=[])
+    return "" if why is None else answers.deny(payload, why)
+
+
 def after(payload: Payload, access: Access) -> str:
     state = State(payload.dibs_session)
     if not state.exists():
