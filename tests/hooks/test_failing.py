@@ -83,6 +83,7 @@ def _made(how: Callable[[Agent], None], agent: Agent) -> Iterator[None]:
 def board_locked(agent: Agent) -> Iterator[None]:
     """By a program that shares nothing: neither the lock of dibs nor reading."""
     connection = apsw.Connection(str(agent.folder / ".dibs" / "board.db"))
+    connection.set_busy_timeout(30_000)
     connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
     connection.execute("PRAGMA journal_mode = DELETE").fetchall()
     connection.execute("BEGIN EXCLUSIVE")
