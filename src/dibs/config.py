@@ -147,6 +147,11 @@ def parse(text: str, path: str) -> dict[str, Any]:
     """The tables of a file's text, as they are."""
     import tomllib
 
+    from dibs.text import toml_lines
+
+    line = toml_lines.long_key(text)
+    if line is not None:
+        raise Invalid(f"{path}, line {line}: a key has too many parts", field=FILE_NAME, line=line)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -174,3 +174,13 @@ def test_a_push_to_a_url_is_judged_by_what_that_remote_has(guarded: Repository, 
     for write in ("{}", "{}/", "file://{}"):
         assert not pushed(guarded, write.format(url), "main")[0], write
     assert pushed(guarded, f"file://{url.replace('hub.git', 'fork.git')}", f"{sha}:refs/heads/other")[0]
+
+
+@pytest.mark.parametrize("text", ["x x", "x=" + "[" * 500, "a." * 100_000 + "a = 1", "[board]\nmax_strikes = 0\n"])
+def test_a_dibs_toml_that_cannot_be_used_lets_no_lost_commit_pass(guarded: Repository, board: Board, text: str) -> None:
+    token, _ = lose(board)
+    guarded.commit("late", f"x/{token}")
+    (guarded.folder / "dibs.toml").write_text(text)
+    passed, output = pushed(guarded, "origin", "HEAD:late")
+    assert not passed, output
+    assert "claim of x" in output or "x/" in output, output

@@ -10,6 +10,7 @@ from dibs.cli.tasks import batches
 from dibs.errors import Forbidden
 from dibs.maintenance import beads_file
 from dibs.model import PARKED, PENDING_APPROVAL
+from dibs.system import bounded_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def import_issues(cli: Cli, path: str, *, dry_run: bool) -> None:
     before = cli.board.list(limit=check.LIST_MAX)
     known = {item.id for item in before}
     with open_input(path) as file:
-        found = beads_file.read(file, frozenset(known))
+        found = beads_file.read(bounded_read.lines(file), frozenset(known))
     done, parked = ({item.id for item in items} for items in _unsettled(before, found))
     new = [fields for fields in found.items if fields["id"] not in known]
     if not dry_run:

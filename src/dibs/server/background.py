@@ -22,10 +22,11 @@ from dibs import api_keys, config, location
 from dibs.board import Board, open_board
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.server import STOP_SECONDS
-from dibs.system import owner
+from dibs.system import bounded_read, owner
 from dibs.value import Value
 
 FOLDER = "background"
+RECORD_BYTES_MAX = 64_000
 #: When a server ends that has no stream and gets no request.
 IDLE_SECONDS = 600.0
 START_SECONDS = 30.0
@@ -202,9 +203,8 @@ def _start(lock: int, path: str, url: str, idle_seconds: float) -> Running:
 
 def _read(path: str) -> Running | None:
     try:
-        with open(path, encoding="utf-8") as file:
-            return Running(**json.load(file))
-    except (OSError, ValueError):
+        return Running(**json.loads(bounded_read.read(path, RECORD_BYTES_MAX)))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

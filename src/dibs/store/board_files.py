@@ -12,7 +12,7 @@ from itertools import chain
 
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.store.contract import LINES, SQLITE
-from dibs.system import durable
+from dibs.system import bounded_read, durable
 from dibs.text import record_lines
 
 TYPE_CHECKING = False
@@ -56,11 +56,11 @@ def records(
 ) -> Iterator[Iterator[Record]]:
     """The records of a backup or an export. One that is incomplete is refused after its last record. `on_line` is
     called with each line before it is read, if the file consists of lines."""
-    first = file.readline()
+    first = file.readline(bounded_read.LINE_BYTES_MAX)
     if not first:
         raise Invalid("the file is empty; a backup or an export has at least one record", field="file")
     if not first.startswith(SQLITE_HEADER):
-        yield record_lines.read(_watched(chain([first], file), on_line))
+        yield record_lines.read(_watched(chain([first], bounded_read.lines(file)), on_line))
         return
     from dibs.store.sql import archive
     from dibs.store.sqlite import backups
@@ -97,7 +97,7 @@ def _write_database(source: str, target: str, settings: Settings) -> None:
     store = SqliteStore(target, _anywhere(settings), create=True)
     try:
         with open(source, "rb") as file:
-            store.load(record_lines.read(file))
+            store.load(record_lines.read(bounded_read.lines(file)))
     finally:
         store.close()
 

@@ -20,6 +20,7 @@ FILE_NAME = "server-key.json"
 #: Browsers resolve every name under localhost to this machine, without DNS.
 PAGES_DOMAIN = ".dibs.localhost"
 NAME_BYTES = 8
+BYTES_MAX = 64_000
 
 
 def address(host: str) -> str:
@@ -107,14 +108,15 @@ def _pointer_path(url: str) -> str:
 def _read(path: str) -> dict[str, str] | None:
     import json
 
+    from dibs.system import bounded_read
+
     try:
-        with open(path, encoding="utf-8") as file:
-            # A file that others can write could send the key to them; one that they can read is not secret.
-            about = os.fstat(file.fileno())
-            if about.st_uid != os.getuid() or about.st_mode & 0o077:
-                return None
-            found = json.load(file)
-    except (OSError, ValueError):
+        # A file that others can write could send the key to them; one that they can read is not secret.
+        about = os.stat(path)
+        if about.st_uid != os.getuid() or about.st_mode & 0o077:
+            return None
+        found = json.loads(bounded_read.read(path, BYTES_MAX))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from dataclasses import replace
 
+from dibs.agents.setup import toml_edit
 from dibs.agents.setup.edit import Edit
 from dibs.agents.setup.events import EVENTS
 from dibs.agents.setup.json_edit import JsonEdit
 from dibs.agents.setup.place import Place, Setup
+from dibs.agents.setup.plan import BYTES_MAX
 from dibs.agents.setup.toml_edit import TomlEdit
 from dibs.agents.setup.whole_file import WholeFile
+from dibs.system import bounded_read
 
 CLIENT = "codex"
 #: Codex gives a server nothing else of its environment but what every program needs.
@@ -58,7 +60,7 @@ def setup(place: Place) -> Setup:
 def _has_plugin(config: str) -> bool:
     """Whether the person has installed the plugin in Codex: its hooks would run twice."""
     try:
-        with open(config, "rb") as file:
-            return bool(tomllib.load(file)["plugins"]["dibs@dibs"]["enabled"])
+        text = bounded_read.read(config, BYTES_MAX).decode()
+        return bool(toml_edit.parse(text)["plugins"]["dibs@dibs"]["enabled"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

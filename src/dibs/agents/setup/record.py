@@ -10,7 +10,7 @@ import os
 from dataclasses import asdict, dataclass, field
 
 from dibs.agents.setup.edit import Insertion
-from dibs.system import durable
+from dibs.system import bounded_read, durable
 
 
 @dataclass
@@ -29,6 +29,10 @@ class Record:
     roots: list[str] = field(default_factory=list)
 
 
+#: Of a record: it has the text of each insertion.
+BYTES_MAX = 16 << 20
+
+
 def path_of(state: str, client: str, project: str | None) -> str:
     scope = "" if project is None else "-" + hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
     return os.path.join(state, "setup", f"{client}{scope}.json")
@@ -37,14 +41,13 @@ def path_of(state: str, client: str, project: str | None) -> str:
 def load(path: str) -> Record | None:
     """None without a record, or with one that cannot be read: then our entries are found by what they look like."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+        found = json.loads(bounded_read.read(path, BYTES_MAX))
         files = {
             name: FileRecord(bool(one["created"]), [Insertion(int(at), str(text)) for at, text in one["insertions"]])
             for name, one in found["files"].items()
         }
         return Record(files, [str(each) for each in found["folders"]], [str(each) for each in found["roots"]])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dibs.agents.setup.edit import Insertion, insert
 from dibs.errors import Invalid
+from dibs.text import toml_lines
 
 TABLE, KEY = "sandbox_workspace_write", "writable_roots"
 SERVERS, SERVER = "mcp_servers", "dibs"
@@ -142,8 +143,8 @@ class TomlEdit:
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            return parse(text)
+        except ValueError as error:
             found = re.search(r"line (\d+)", str(error))
             line = int(found.group(1)) if found else text.count("\n") + 1
             raise Invalid(
@@ -155,10 +156,21 @@ class TomlEdit:
         return _says(text, None)
 
 
+def parse(text: str) -> dict[str, Any]:
+    """The content of a TOML file; ValueError for whatever the parser cannot take."""
+    line = toml_lines.long_key(text)
+    if line is not None:
+        raise ValueError(f"a key has too many parts (at line {line})")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def _says(text: str, wanted: dict[str, Any] | None) -> bool:
     try:
-        return tomllib.loads(text) == wanted or wanted is None
-    except tomllib.TOMLDecodeError:
+        return parse(text) == wanted or wanted is None
+    except ValueError:
         return False
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dibs.errors import DibsError, Invalid, StoreUnusable
 from dibs.store.sql import archive
-from dibs.system import durable
+from dibs.system import bounded_read, durable
 from dibs.text import record_lines
 
 TYPE_CHECKING = False
@@ -43,4 +43,4 @@ def require_complete(path: str) -> int:
 
 def read(path: str) -> Iterator[Record]:
     with open(path, "rb") as file:
-        yield from record_lines.read(file)
+        yield from record_lines.read(bounded_read.lines(file))
