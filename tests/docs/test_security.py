@@ -1,4 +1,4 @@
-"""SECURITY.md: its table of what a search may find has every table of `dibs.toml`, with the settings that need trust."""
+"""SECURITY.md: what it says a search may find. Every table of `dibs.toml` is there, with what needs trust."""
 
 from __future__ import annotations
 
