@@ -103,7 +103,10 @@ def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[
             copy.execute("BEGIN")
             t = SqliteTransaction(copy.cursor(), 0, settings)
             records = progress.counted(archive.export(t), "checked", lambda: _count(copy))
-            archive.check_records(records)
+            left_out: list[dict[str, Any]] = []
+            archive.check_records(archive.restorable(records, left_out.append))
+            for line in left_out:
+                copy.execute("DELETE FROM activity WHERE id = ?", (line["id"],))
             archive.refuse_dangling(t)
             copy.execute("COMMIT")
         except BaseException:
