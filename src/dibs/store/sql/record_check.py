@@ -31,7 +31,7 @@ REPEATED = ("kind", "status", "actor", "session", "agent", "created_by", "outcom
 _OBJECTS = (check.json_object, records.check_data)
 _CONTENT = frozenset(NewItem._fields)
 #: The content of an item but for what is its own.
-_SHARED = tuple(name for name in NewItem._fields if name not in ("id", "title", "body", "payload"))
+_shared = itemgetter(*(name for name in NewItem._fields if name not in ("id", "title", "body", "payload")))
 
 
 class Fields:
@@ -82,7 +82,7 @@ class RecordCheck:
 
     def _check_content(self, item: Item) -> None:
         held = item.__dict__
-        shared = tuple(held[name] for name in _SHARED)
+        shared = _shared(held)
         if held["payload"] == {} and shared in self._contents:
             check.item_id(item.id)
             check.title(item.title)
