@@ -30,7 +30,7 @@ from dibs.store.postgres.connections import (
 )
 from dibs.store.postgres.lane_hints import LaneHints
 from dibs.store.postgres.migrating import migrate
-from dibs.store.postgres.notify import ListeningWatch, Notifier, PollingWatch
+from dibs.store.postgres.notify import Notifier, PollingWatch, watch
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
 from dibs.store.sql import archive, requests, rows
@@ -212,7 +212,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
     def watch(self, *, session: str | None = None) -> Watch:
         if self._pool.behind_pooler:
             return PollingWatch(self.feed_end)
-        return ListeningWatch(self.url, session, self.feed_end)
+        return watch(self.url, session, self.feed_end)
 
     # Whole boards
 
