@@ -134,8 +134,8 @@ def test_a_second_cookie_does_not_sign_a_browser_out(shop: Serving, browser: Bro
 
 
 def test_a_cookie_of_a_host_beside_this_one_signs_nobody_in(shop: Serving, browser: Browser) -> None:
-    """A page of any program may set one for the domain of all pages, with a valid key of its own, and with a longer path:
-    browsers send it first. It cannot have the name, which contains a mark of this host."""
+    """A page of any program may set one for the domain of all pages, with a valid key of its own, and with a longer
+    path: browsers send it first. It cannot have the name, which contains a mark of this host."""
     pages = shop.told["pages"]
     other = signed_in(shop, "login-viewer")
     for name in ("dibs_session", COOKIE, "__Host-dibs_session", other.cookie.name[:-1]):
@@ -253,7 +253,7 @@ def test_a_cookie_is_renewed_also_in_the_first_hour_after_a_boot(
     with connect(str(tmp_path / "board.db"), create=True) as board:
         key, secret = api_keys.new_for_browser("admin", "ann", "")
         host = (b"host", b"127.0.0.1")
-        name = cookie_name(ServerRequest({"type": "http", "headers": [host]}), is_secure=False)
+        name = cookie_name(host[1].decode(), is_secure=False)
         request = ServerRequest({"type": "http", "headers": [host, (b"cookie", f"{name}={secret}".encode())]})
         caller = AuthenticatedCaller(key=key.id, role=key.role, agent=key.agent)
         monkeypatch.setattr(time, "monotonic", lambda: 1.0)  # the machine was started a second ago

@@ -64,19 +64,20 @@ def digests_of(request: Request) -> list[str]:
 
 
 def browser_cookies(request: Request) -> list[tuple[str, str]]:
-    """The cookies, by name and secret, that may be a browser's of this server. There may be several: a page on another
-    port of the host, or of a host beside it, can add one if it knows this host's name, and must not sign the browser out
-    by it. A browser sends cookies with longer paths first; its own has the shortest."""
+    """The cookies, by name and secret, that may be a browser's of this server. There may be several: a page of a host
+    beside this one can add some if it knows this host's name, and must not sign the browser out by them. A browser
+    sends cookies with longer paths first; its own has the shortest."""
     pairs = (pair.strip().partition("=") for line in request.headers.getlist("cookie") for pair in line.split(";"))
-    secure, plain = cookie_name(request, is_secure=True), cookie_name(request, is_secure=False)
+    host = request.headers.get("host", "")
+    secure, plain = cookie_name(host, is_secure=True), cookie_name(host, is_secure=False)
     found = [(name, secret) for name, _, secret in pairs if name in (secure, plain)]
     found = [(name, secret) for name, secret in reversed(found) if api_keys.is_for_browser(secret)]
     return sorted(found, key=lambda cookie: cookie[0] != secure)[:COOKIES_MAX]
 
 
-def cookie_name(request: Request, *, is_secure: bool) -> str:
+def cookie_name(host: str, *, is_secure: bool) -> str:
     """On loopback the host's name is a secret (see `dibs.system.keyring`), and so is this name."""
-    mark = hashlib.sha256(request.headers.get("host", "").lower().encode()).hexdigest()[:HOST_MARK_LENGTH]
+    mark = hashlib.sha256(host.lower().encode()).hexdigest()[:HOST_MARK_LENGTH]
     return f"{SECURE_COOKIE if is_secure else COOKIE}{mark}"
 
 

@@ -124,7 +124,7 @@ def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str |
 
         secret = await service.run(exchange)
         response = RedirectResponse("/", status_code=303)
-        set_cookie(response, cookie_name(request, is_secure=is_secure(request)), secret)
+        set_cookie(response, cookie_name(request.headers["host"], is_secure=is_secure(request)), secret)
         return response
 
     @router.post("/logout")
@@ -136,7 +136,7 @@ def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str |
         await service.run(revoke_own_key)
         response = Response(status_code=204)
         secure = is_secure(request)
-        response.delete_cookie(cookie_name(request, is_secure=secure), path="/", secure=secure)
+        response.delete_cookie(cookie_name(request.headers["host"], is_secure=secure), path="/", secure=secure)
         return response
 
     return router
