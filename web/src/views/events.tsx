@@ -29,7 +29,7 @@ export function Events() {
   const [upTo, setUpTo] = useState(Infinity);
   const hold = () => {
     const isRead = box.current!.scrollTop > 0 || box.current!.matches(":hover");
-    setUpTo((old) => (isRead ? Math.min(old, feed[0]?.id ?? 0) : Infinity));
+    setUpTo((old) => (isRead ? Math.min(old, feed[0]?.id ?? Infinity) : Infinity));
   };
   const shown = fitting.filter((event) => event.id <= upTo);
   const news = fitting.length - shown.length;
