@@ -1,4 +1,4 @@
-"""A board without findings of doctor is restored, copied and exported, whichever interface wrote to it, and whatever."""
+"""A board without findings of doctor can be restored, copied and exported, whichever interface wrote to it."""
 
 from __future__ import annotations
 
