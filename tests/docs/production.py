@@ -61,7 +61,7 @@ class Production:
         """Leave no items and sessions, and no figures of those that were there."""
         with self.connect("dibs_owner") as connection:
             connection.execute("TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.sessions, dibs.activity")
-            connection.execute("TRUNCATE dibs.agents, dibs.uncounted_runs")
+            connection.execute("TRUNCATE dibs.agents, dibs.dependencies, dibs.uncounted_runs")
             connection.execute("DELETE FROM dibs.figures WHERE kind <> 'upto'")
 
     def role(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Doctor's check of records in passing refuses what the check of a restore refuses, also after it has seen good ones."""
+"""What doctor checks in passing is refused as by the check of a restore, also after it has seen good records."""
 
 from __future__ import annotations
 

@@ -286,7 +286,6 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         def check(t: Transaction) -> tuple[str, ...]:
             found = [f"{item} is in progress and has no claim" for (item,) in t.all("without_claim")]
             found += [f"{item} is {status} and has a claim" for item, status in t.all("with_stray_claim")]
-            found += archive.inconsistencies(t)
             found += [f"no sweep would find the expiry of the claim of {item}" for (item,) in t.all("overlooked_claim")]
             for setting, advice in DURABLE.items():
                 if t.one("setting", name=setting) == ("off",):

@@ -201,16 +201,15 @@ def _is_valid(kind: str, data: dict[str, Any]) -> bool:
 
 def refuse_dangling(t: Transaction) -> None:
     """Refuse records that refer to rows which do not exist."""
-    row = t.one("dangling")
-    if row is not None:
-        raise Invalid(f"the records are inconsistent: {row[0]}", field="record")
+    what = dangling(t)
+    if what is not None:
+        raise Invalid(f"the records are inconsistent: {what}", field="record")
 
 
-def inconsistencies(t: Transaction) -> list[str]:
-    """What `refuse_dangling` would refuse, for `Store.check`."""
-    advice = "no backup with that could be restored: bring back an earlier one with dibs restore FILE"
+def dangling(t: Transaction) -> str | None:
+    """One reference to a row that does not exist, in words."""
     row = t.one("dangling")
-    return [] if row is None else [f"the records are inconsistent: {row[0]}; {advice}"]
+    return None if row is None else row[0]
 
 
 def _invalid(number: int, kind: object, error: Exception) -> Invalid:

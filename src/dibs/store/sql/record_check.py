@@ -94,12 +94,15 @@ class RecordCheck:
 
 
 def invalid_others(t: Transaction) -> Iterator[tuple[str, str]]:
-    """The kind of each invalid record that no item has, and what is wrong with it."""
+    """The kind of each invalid record that no item has, and what is wrong with it; then a reference to no row."""
     for kind, data in archive.export(t, OTHER):
         try:
             archive.check_record(kind, data)
         except archive.RECORD_ERRORS as error:
             yield kind, str(error)
+    what = archive.dangling(t)
+    if what is not None:
+        yield "reference", what
 
 
 def _remember(known: set[Any], value: Any) -> None:
