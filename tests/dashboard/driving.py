@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -16,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from dibs import api_keys
 from dibs.board import Board
 from dibs.model import ADMIN
-from dibs.server.auth.callers import COOKIE
+from dibs.server.auth.callers import cookie_name
 from dibs.testing.clock import FileClock
 from tests.dashboard.fleet import Fleet
 from tests.kit import browser as kit
@@ -137,7 +138,8 @@ def signed_in(
 def sign_in(shop: Shop | Site, context: BrowserContext, role: str = ADMIN) -> None:
     key, secret = api_keys.new_for_browser(role, "ann")
     shop.board.store.put_key(key, seconds=3600)
-    context.add_cookies([{"name": COOKIE, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}])
+    name = cookie_name(urlsplit(shop.url).netloc, is_secure=False)
+    context.add_cookies([{"name": name, "value": secret, "url": shop.url, "httpOnly": True, "sameSite": "Strict"}])
 
 
 def tab(context: BrowserContext, shop: Shop, view: str) -> tuple[Page, list[str]]:

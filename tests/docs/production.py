@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import psycopg
 
@@ -45,7 +45,7 @@ class Production:
                 connection.execute(self.named(statement).encode())
         with self.server.connect(self.database) as connection:
             connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")  # as up to PostgreSQL 14
-            connection.execute(in_the_database.encode())
+            connection.execute(self.named(in_the_database).encode())
         migrate(self.url("dibs_owner"))
         install(self.server.url(self.database))
         with self.connect("dibs_owner") as connection:
@@ -61,7 +61,7 @@ class Production:
         """Leave no items and sessions, and no figures of those that were there."""
         with self.connect("dibs_owner") as connection:
             connection.execute("TRUNCATE dibs.items, dibs.claims, dibs.runs, dibs.events, dibs.sessions, dibs.activity")
-            connection.execute("TRUNCATE dibs.agents, dibs.uncounted_runs")
+            connection.execute("TRUNCATE dibs.agents, dibs.dependencies, dibs.uncounted_runs")
             connection.execute("DELETE FROM dibs.figures WHERE kind <> 'upto'")
 
     def role(self, name: str) -> str:
@@ -73,6 +73,15 @@ class Production:
 
     def connect(self, role: str) -> Connection:
         return psycopg.connect(self.url(role), autocommit=True)
+
+    def login(self, role: str) -> str:
+        """As this role by logging in, with the limits and the settings of the role."""
+        secret = os.urandom(16).hex()
+        with self.server.connect() as connection:
+            connection.execute(f"ALTER ROLE {self.role(role)} PASSWORD '{secret}'".encode())
+        parts = urlsplit(self.server.url(self.database))
+        place = parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=f"{self.role(role)}:{secret}@{place}").geturl()
 
     def board(self, role: str) -> Board:
         return Board(PostgresStore(self.url(role), DEFAULTS, look_seconds=0), DEFAULTS, actor="you")

@@ -169,7 +169,6 @@ LEDGER: dict[str, tuple[Entry, ...]] = {
         ("sql", ACCEPTED),
         ("sql", ACCEPTED),
         ("sql", ACCEPTED),
-        ("sql", ACCEPTED),
     ),
     "docs/operations/scaling.md": (("sh", MEASUREMENTS),),
     "docs/operations/server.md": (

@@ -223,6 +223,32 @@ DAMAGE: dict[str, tuple[str, str | None, str, str]] = {
         "src and lib both touch src/x",
         "dibs force-release src",
     ),
+    "a reason that is too long": (
+        "UPDATE runs SET reason = hex(zeroblob(500001)) WHERE item = 'done'",
+        "done",
+        "a record (run) is not valid, and no restore would take it: reason has 1000002 bytes",
+        "dibs restore FILE",
+    ),
+    "a name that is none": (
+        "UPDATE soft_claims SET session = 'a b'",
+        "ready",
+        "a record (soft_claim) is not valid",
+        "dibs restore FILE",
+    ),
+    "a session without its agent": (
+        "INSERT INTO sessions (id, agent, kind, host, meta, started_at, seen_at, ended_at)"
+        " VALUES ('s9', 'nobody', 'cli', '', '{}', 1, 1, 1)",
+        None,
+        "the session s9 is of agent nobody, which does not exist",
+        "dibs restore FILE",
+    ),
+    "a line of the log that is none": (
+        "INSERT INTO activity (at, item, session, agent, action, code, details)"
+        " VALUES (1, 'my item', 's', 'coder', 'claim_failed', 'CODE', '{}')",
+        None,
+        "a record (activity) is not valid",
+        "dibs backup FILE, then dibs restore FILE",
+    ),
     "a token above the floor": (
         "UPDATE events SET token = 5 WHERE item = 'ready' AND kind = 'added'",
         "ready",
@@ -281,6 +307,19 @@ def test_a_floor_that_fell_is_lifted_by_a_restore(dibs: Dibs) -> None:
     dibs.ok("backup", "b.db")
     dibs.ok("restore", "b.db", "--yes")
     assert findings(dibs) == []
+
+
+def test_a_restore_leaves_out_what_is_no_line_of_the_log(damaged: Callable[..., Dibs]) -> None:
+    """As doctor says: nothing depends on that log."""
+    columns = "at, session, agent, action, code, details, item"
+    line = f"INSERT INTO activity ({columns}) SELECT 1, 's', 'a', 'claim_failed', 'CODE', '{{}}', "
+    dibs = damaged(f"{line} 'my item'", f"{line} 'src'")
+    assert len(findings(dibs)) == 1
+    dibs.ok("backup", "b.db")
+    dibs.ok("restore", "b.db", "--yes")
+    assert findings(dibs) == []
+    records = [json.loads(line) for line in dibs.ok("export").splitlines()]
+    assert [one["value"]["item"] for one in records if one["record"] == "activity"] == ["src"]
 
 
 def test_what_was_pruned_and_added_again_blocks_nobody(dibs: Dibs) -> None:

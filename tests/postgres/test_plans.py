@@ -109,7 +109,7 @@ SMALL_TABLES = ("agents", "conflicts", "lanes", "events_id_seq")
 #: What only other verbs run: those of people, and those that follow the feed.
 NOT_OF_THE_PATH = {
     *("feed_end", "lock_item", "put_in_lane"),
-    *("session_of_instance", "claim_work_item", "claim_next_work_item", "record_refusal", "check_answer"),
+    *("session_of_instance", "claim_work_item", "claim_next_work_item", "record_refusal", "refuse_bound"),
 }
 
 #: Of the blocks that a verb touches. When this was written they were 20 to 45 on a small board, where an index is one

@@ -19,7 +19,7 @@ from dibs.board import connect
 from dibs.config import ServerSettings
 from dibs.errors import Invalid
 from dibs.model import LOGIN
-from dibs.server.auth.callers import COOKIE, COOKIES_MAX, SECURE_COOKIE, Callers
+from dibs.server.auth.callers import COOKIE, COOKIES_MAX, SECURE_COOKIE, Callers, cookie_name
 from dibs.server.auth.callers import Caller as AuthenticatedCaller
 from dibs.server.ops.address import ipv6_loopback_reserved, pages_of
 from dibs.system import keyring
@@ -89,7 +89,7 @@ def test_a_cookie_is_sent_to_no_other_program_of_the_machine(shop: Serving, brow
     assert len(found) == 4
     assert not [request for request in found if b"ookie" in request]
     cookie = browser.cookie
-    assert (cookie.name, cookie.domain_specified, cookie.path) == (COOKIE, False, "/")
+    assert (cookie.name[: len(COOKIE)], cookie.domain_specified, cookie.path) == (COOKIE, False, "/")
     name = urlsplit(shop.told["pages"]).hostname or ""
     assert cookie.domain == name
     assert len(name.removesuffix(keyring.PAGES_DOMAIN)) == 16, "64 random bits"
@@ -104,14 +104,15 @@ def test_what_is_in_a_cookie_is_no_key(shop: Serving, browser: Browser) -> None:
         assert Caller(shop.url, secret)("POST", "/v1/keys", {"role": "admin"}).code == "UNAUTHENTICATED"
     nobody = Caller(shop.url)
     for cookie in (as_key, shop.admin().key):
-        assert nobody("GET", "/v1/me", headers={"Cookie": f"{COOKIE}={cookie}"}).code == "UNAUTHENTICATED"
+        assert nobody("GET", "/v1/me", headers={"Cookie": f"{browser.cookie.name}={cookie}"}).code == "UNAUTHENTICATED"
     with connect(shop.told["store"]) as board:
         assert ours not in str(board.keys()), "only its digest is kept"
     assert api_keys.without_secrets(f"Cookie: {ours}").endswith("_***")
 
 
 def test_a_second_cookie_does_not_sign_a_browser_out(shop: Serving, browser: Browser) -> None:
-    url, ours = urlsplit(shop.told["pages"]), f"{COOKIE}={browser.secret}"
+    url, name = urlsplit(shop.told["pages"]), browser.cookie.name
+    ours, secure = f"{name}={browser.secret}", name.replace(COOKIE, SECURE_COOKIE)
     bogus = api_keys.new_for_browser("admin", None)[1]
 
     def status(cookies: str) -> int:
@@ -125,10 +126,49 @@ def test_a_second_cookie_does_not_sign_a_browser_out(shop: Serving, browser: Bro
         finally:
             connection.close()
 
-    for other in (f"{COOKIE}={bogus}", f"{SECURE_COOKIE}={bogus}", f"{COOKIE}=", f"{COOKIE}=dibsweb_x_y"):
+    for other in (f"{name}={bogus}", f"{secure}={bogus}", f"{name}=", f"{name}=dibsweb_x_y"):
         assert (status(f"{ours}; {other}"), status(f"{other}; {ours}"), status(other)) == (200, 200, 401), other
-    flood = "; ".join(f"{COOKIE}={bogus}" for _ in range(COOKIES_MAX))
-    assert status(f"{flood}; {ours}") == 401, "a bounded number is searched"
+    flood = "; ".join(f"{name}={bogus}" for _ in range(COOKIES_MAX))
+    assert status(f"{flood}; {ours}") == 200, "its own has the shortest path, and so comes last"
+    assert status(f"{ours}; {flood}") == 401, "a bounded number is searched"
+
+
+def test_a_cookie_of_a_host_beside_this_one_signs_nobody_in(shop: Serving, browser: Browser) -> None:
+    """A page of any program may set one for the domain of all pages, with a valid key of its own, and with a longer
+    path: browsers send it first. It cannot have the name, which contains a mark of this host."""
+    pages = shop.told["pages"]
+    other = signed_in(shop, "login-viewer")
+    for name in ("dibs_session", COOKIE, "__Host-dibs_session", other.cookie.name[:-1]):
+        mine = Browser()
+        mine.jar.set_cookie(browser.cookie)
+        mine.jar.set_cookie(of_the_domain(name, other.secret))
+        assert mine.get(f"{pages}/v1/me").json["role"] == "admin", name
+        alone = Browser()
+        alone.jar.set_cookie(of_the_domain(name, other.secret))
+        assert alone.get(f"{pages}/v1/me").status == 401, name
+
+
+def of_the_domain(name: str, secret: str) -> Cookie:
+    """A cookie for every host of the pages' domain, and for the paths below /v1."""
+    domain = "." + keyring.PAGES_DOMAIN.strip(".")
+    return Cookie(0, name, secret, None, False, domain, True, True, "/v1", True, False, None, False, None, None, {})
+
+
+def signed_in(shop: Serving, role: str, browser: Browser | None = None) -> Browser:
+    found = browser or Browser()
+    with connect(shop.told["store"]) as board:
+        _, code = board.create_key(role, agent="ann", seconds=api_keys.LOGIN_SECONDS)
+    found.follow(f"{shop.told['pages']}/login?code={code}")
+    return found
+
+
+def test_who_signs_in_again_leaves_no_valid_key_behind(shop: Serving, browser: Browser) -> None:
+    pages, cookie = shop.told["pages"], browser.cookie
+    signed_in(shop, "login-viewer", browser)
+    assert browser.get(f"{pages}/v1/me").json["role"] == "viewer"
+    former = Browser()
+    former.jar.set_cookie(cookie)
+    assert former.get(f"{pages}/v1/me").status == 401
 
 
 def test_a_browser_is_signed_out_by_revoking_its_key(shop: Serving, browser: Browser) -> None:
@@ -212,12 +252,13 @@ def test_a_cookie_is_renewed_also_in_the_first_hour_after_a_boot(
 ) -> None:
     with connect(str(tmp_path / "board.db"), create=True) as board:
         key, secret = api_keys.new_for_browser("admin", "ann", "")
-        headers = [(b"cookie", f"{COOKIE}={secret}".encode())]
-        request = ServerRequest({"type": "http", "headers": headers})
+        host = (b"host", b"127.0.0.1")
+        name = cookie_name(host[1].decode(), is_secure=False)
+        request = ServerRequest({"type": "http", "headers": [host, (b"cookie", f"{name}={secret}".encode())]})
         caller = AuthenticatedCaller(key=key.id, role=key.role, agent=key.agent)
         monkeypatch.setattr(time, "monotonic", lambda: 1.0)  # the machine was started a second ago
         callers = Callers(board)
-        assert callers.cookie_to_renew(request, caller) == (COOKIE, secret)
+        assert callers.cookie_to_renew(request, caller) == (name, secret)
         assert callers.cookie_to_renew(request, caller) is None
 
 

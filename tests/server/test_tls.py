@@ -66,7 +66,8 @@ def test_a_server_with_a_certificate_is_reached_and_its_cookies_are_secure(tmp_p
         connection.request("GET", server.told["login"].removeprefix(server.url))
         answer = connection.getresponse()
         assert answer.status == 303
-        assert answer.headers["Set-Cookie"].startswith(f"{SECURE_COOKIE}=dibsweb_")
+        assert answer.headers["Set-Cookie"].startswith(SECURE_COOKIE)
+        assert "=dibsweb_" in answer.headers["Set-Cookie"]
         assert "; Secure" in answer.headers["Set-Cookie"]
         connection.close()
         assert server.stop() == 0

@@ -33,6 +33,7 @@ SWEEP = "dibs sweep"
 RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
+LEAVE_OUT = "dibs backup FILE, then dibs restore FILE: that leaves the record out"
 #: The kinds of event that may raise an item's token.
 TOKEN_EVENTS = frozenset({"added", "claimed", "restored", "found"})
 #: The records of an item that it may have several of, by kind: where a `History` keeps them.
@@ -137,6 +138,8 @@ class Examination:
                 self.sessions[value.id] = value
             elif kind == "subject":
                 yield from _check_subject(*value)
+            elif kind == "invalid":
+                yield _invalid(*value)
         yield from self._check(history)
         yield from self._check_cycles()
         yield from self._check_resources()
@@ -347,10 +350,16 @@ def _check_subject(subject: str, first: str, *others: str) -> Iterator[Finding]:
         yield Finding(item=id, what=what, advice=f"dibs edit {id} --subject ''")
 
 
+def _invalid(item: str | None, kind: str, why: str) -> Finding:
+    what = f"a record ({kind}) is not valid, and no restore would take it: {why}"
+    return Finding(item=item, what=what, advice=LEAVE_OUT if kind == "activity" else RESTORE)
+
+
 def _check_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:
     """The history has no gap, replays to the row of the item, and has exactly the runs of the item."""
     if not events or [event.number for event in events] != list(range(1, item.revision + 1)):
-        yield _damage(item.id, _gap(item))
+        gap = f"the history of {item.id} has a gap: its events do not count up to {item.revision}"
+        yield _damage(item.id, gap)
         return
     replayed = fold(events)
     if replayed is not None and replayed != item:
@@ -382,10 +391,6 @@ def _tokens(events: list[Event]) -> tuple[list[int], list[int]]:
         if "runs" in data:
             claimed += data["runs"]
     return given, claimed
-
-
-def _gap(item: Item) -> str:
-    return f"the history of {item.id} has a gap: its events do not count up to {item.revision}"
 
 
 def _damage(item: str, what: str) -> Finding:

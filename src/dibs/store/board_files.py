@@ -92,12 +92,13 @@ def _recognized(path: str) -> str:
 
 
 def _write_database(source: str, target: str, settings: Settings) -> None:
+    from dibs.store.sql import archive
     from dibs.store.sqlite.store import SqliteStore
 
     store = SqliteStore(target, _anywhere(settings), create=True)
     try:
         with open(source, "rb") as file:
-            store.load(record_lines.read(bounded_read.lines(file)))
+            store.load(archive.restorable(record_lines.read(bounded_read.lines(file))))
     finally:
         store.close()
 

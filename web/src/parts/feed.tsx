@@ -3,7 +3,7 @@ import "../core";
 import { useEffect } from "preact/hooks";
 import type { Event } from "../api";
 import { feed, version } from "../state/board";
-import { begin, isAsking } from "../state/history";
+import { back, begin, isAsking, problem } from "../state/history";
 import { now } from "../state/clock";
 import { isLive } from "../state/lamp";
 import { ago, moment, when } from "../state/text";
@@ -44,6 +44,16 @@ export const EventLine = ({ event, names = true }: { event: Event; names?: boole
   </li>
 );
 
+/** Why there is no event: an error is not taken for an empty feed. */
+export const Nothing = () =>
+  problem.value === null ? (
+    <p class="dim">Nothing has happened yet.</p>
+  ) : (
+    <p class="red" role="alert">
+      The events could not be read: {problem.value} <button onClick={back}>try again</button>
+    </p>
+  );
+
 /** More of them than fit are of no use to a glance. */
 const MOST = 30;
 
@@ -54,7 +64,7 @@ export function Feed() {
   version.value;
   useFeed();
   const shown = feed.filter((event) => event.kind !== "claimable").slice(0, MOST);
-  if (!shown.length) return isAsking.value ? <p class="late">loading …</p> : <p class="dim">Nothing has happened yet.</p>;
+  if (!shown.length) return isAsking.value ? <p class="late">loading …</p> : <Nothing />;
   return (
     <ol class="events">
       {shown.map((event) => (

@@ -2,13 +2,16 @@
 import { signal } from "@preact/signals";
 import type { Event } from "../api";
 import { feed, FEED_MAX, soon } from "./board";
-import { get, Problem } from "./http";
+import { eventsBetween, latestEvents } from "./events";
+import { Problem } from "./http";
 
 const PAGE = 200;
 /** As many as a glance takes in. */
 const FEW = 30;
 
 export const isAsking = signal(false);
+/** Why the latest question was not answered. */
+export const problem = signal<string | null>(null);
 
 /** So that the feed does not begin empty. */
 export function begin(): void {
@@ -20,30 +23,41 @@ export const hasEarlier = (): boolean => feed.length < FEED_MAX && feed.at(-1)?.
 
 /** The first event that the board has kept, as far as that is known. */
 let oldest = 1;
+/** How many events back are asked for: less where events are large. */
+let reach = PAGE;
 
 export function back(): void {
-  if (isAsking.peek() || !hasEarlier()) return;
-  const first = feed.at(-1)?.id;
-  void append(first ? `after=${Math.max(0, first - PAGE - 1)}` : "newest=true");
+  if (!isAsking.peek() && hasEarlier()) void append(feed.at(-1)?.id);
 }
 
-async function append(where: string): Promise<void> {
+async function append(first: number | undefined): Promise<void> {
   isAsking.value = true;
   try {
-    const found = await get<Event[]>(`/v1/events?${where}&limit=${PAGE}`).catch((error: Problem) => {
-      // Events after this cursor were pruned: what is left begins later.
-      if (error.status === 422) return get<Event[]>(`/v1/events?limit=${PAGE}`);
-      throw error;
-    });
+    const found = first ? await before(first) : await latestEvents(PAGE);
+    if (found.length) reach = Math.min(PAGE, found.length);
     // Events that arrived meanwhile are in the feed already.
-    const first = feed.at(-1)?.id ?? Infinity;
-    const older = found.filter((event) => event.id < first).reverse();
+    const next = feed.at(-1)?.id ?? Infinity;
+    const older = found.filter((event) => event.id < next).reverse();
     feed.push(...older.slice(0, FEED_MAX - feed.length));
-    if (!older.length && feed.length) oldest = first;
+    if (!older.length && feed.length) oldest = next;
+    problem.value = null;
     soon();
-  } catch {
-    // The lamp says that the server is away.
+  } catch (error) {
+    problem.value = error instanceof Error ? error.message : String(error);
   } finally {
     isAsking.value = false;
+  }
+}
+
+/** Numbers of events have gaps: where the last few have none, it is looked further back. */
+async function before(first: number): Promise<Event[]> {
+  for (; ; reach *= 2) {
+    const found = await eventsBetween(Math.max(0, first - reach - 1), first).catch((error: Problem) => {
+      const floor = error.facts?.event_floor;
+      // Events after this cursor were pruned: what is left begins later.
+      if (typeof floor === "number") return eventsBetween(floor, first);
+      throw error;
+    });
+    if (found.length || reach >= PAGE) return found;
   }
 }

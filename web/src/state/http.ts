@@ -22,6 +22,7 @@ export class Problem extends Error {
     readonly status: number,
     readonly code: string,
     detail: string,
+    readonly facts: Record<string, unknown> = {},
   ) {
     super(detail);
   }
@@ -57,7 +58,7 @@ export async function ask<T>(method: string, path: string, body?: unknown): Prom
 
 export async function problemOf(answer: Response): Promise<Problem> {
   const told = await answer.json().catch(() => ({}));
-  return new Problem(answer.status, told.code ?? "ERROR", told.detail ?? answer.statusText);
+  return new Problem(answer.status, told.code ?? "ERROR", told.detail ?? answer.statusText, told);
 }
 
 export const get = <T>(path: string): Promise<T> => ask<T>("GET", path);

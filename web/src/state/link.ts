@@ -1,11 +1,11 @@
 /** Connects this tab with the feed: through the worker that all tabs share, or, where there is none, by a stream of its
  * own that closes while the tab is hidden. */
 import { effect } from "@preact/signals";
-import type { Event } from "../api";
 import * as board from "./board";
 import * as clock from "./clock";
+import { eventsBetween } from "./events";
 import { applyEvent, applyVitals } from "./fold";
-import { get, Problem } from "./http";
+import { Problem } from "./http";
 import { heardAt, hurry, isLive, isNewer, lamp } from "./lamp";
 import type { News } from "./stream";
 
@@ -100,7 +100,7 @@ async function begin(cursor: number, isOther: boolean): Promise<void> {
       // The events between are not fetched, and a feed has no gaps.
       board.feed.length = 0;
     }
-    const missed = cursor > board.readEvent ? await between(board.readEvent) : [];
+    const missed = cursor > board.readEvent ? await eventsBetween(board.readEvent, cursor + 1) : [];
     if (mine === turn) goOn(missed.map((event) => ({ event })));
   } catch (error) {
     if (mine !== turn) return;
@@ -114,8 +114,6 @@ function goOn(missed: News[]): void {
   state = "read";
   [...missed, ...waiting.splice(0)].forEach(apply);
 }
-
-const between = (after: number) => get<Event[]>(`/v1/events?after=${after}&limit=${GAP_MAX}`);
 
 export function reloadLater(): void {
   if (reloads) return;

@@ -3,7 +3,7 @@ import "../core";
 import { computed } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Event } from "../api";
-import { EventLine, useFeed } from "../parts/feed";
+import { EventLine, Nothing, useFeed } from "../parts/feed";
 import { useSight } from "../parts/window";
 import { feed, version } from "../state/board";
 import { back, hasEarlier, isAsking } from "../state/history";
@@ -29,7 +29,7 @@ export function Events() {
   const [upTo, setUpTo] = useState(Infinity);
   const hold = () => {
     const isRead = box.current!.scrollTop > 0 || box.current!.matches(":hover");
-    setUpTo((old) => (isRead ? Math.min(old, feed[0]?.id ?? 0) : Infinity));
+    setUpTo((old) => (isRead ? Math.min(old, feed[0]?.id ?? Infinity) : Infinity));
   };
   const shown = fitting.filter((event) => event.id <= upTo);
   const news = fitting.length - shown.length;
@@ -78,7 +78,7 @@ export function Events() {
             <EventLine key={event.id} event={event} />
           ))}
         </ol>
-        {!shown.length && !isAsking.value && <p class="dim">{words.length ? "No event fits." : "Nothing has happened yet."}</p>}
+        {!shown.length && !isAsking.value && (words.length && feed.length ? <p class="dim">No event fits.</p> : <Nothing />)}
         {feed.length > 0 && hasEarlier() && (
           <button disabled={isAsking.value} onClick={back}>
             earlier

@@ -12,6 +12,7 @@ import { EventLine } from "../parts/feed";
 import { Runs, Target } from "../parts/runs";
 import { holdings, items, seats, version } from "../state/board";
 import { now } from "../state/clock";
+import { latestEvents } from "../state/events";
 import { get, itemPath } from "../state/http";
 import { back, change, href, opened, view } from "../state/route";
 import { moment, when } from "../state/text";
@@ -202,21 +203,27 @@ function Why({ item }: { item: Brief }) {
 
 function Log({ id, revision }: { id: string; revision: number }) {
   const [events, setEvents] = useState<Event[]>([]);
+  const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
-    get<Event[]>(`/v1/events?item=${encodeURIComponent(id)}&newest=true&limit=${LOG}`).then(
-      (found) => setEvents(found.sort((a, b) => b.id - a.id)),
-      () => undefined,
+    latestEvents(LOG, id).then(
+      (found) => (setEvents(found.sort((a, b) => b.id - a.id)), setProblem(null)),
+      (error: Error) => setProblem(error.message),
     );
   }, [id, revision]);
   return (
     <section>
       <h2>History</h2>
+      {problem && (
+        <p class="red" role="alert">
+          The history could not be read: {problem}
+        </p>
+      )}
       <ol class="events" aria-label="History, the latest first">
         {events.map((event) => (
           <EventLine key={event.id} event={event} names={false} />
         ))}
       </ol>
-      {events.length > 0 && <p class="dim">added {when(events.at(-1)!.at)}</p>}
+      {events.at(-1)?.number === 1 && <p class="dim">added {when(events.at(-1)!.at)}</p>}
     </section>
   );
 }

@@ -5,6 +5,7 @@ Only the key identifies a caller. The sessions and actors that a request names a
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from dibs.rules.decision import BOARD
 from dibs.rules.sessions import KEPT_PREFIXES
 from dibs.value import Value
 
-COOKIE = "dibs_session"
+#: How the name of a cookie begins. A mark of the host follows, so that a cookie of another host is not taken for one.
+COOKIE = "dibs_session_"
+HOST_MARK_LENGTH = 16
 DIGESTS = "dibs.digests"
 #: Browsers accept a cookie with this prefix only from this very host, and only encrypted.
 SECURE_COOKIE = f"__Host-{COOKIE}"
@@ -61,12 +64,21 @@ def digests_of(request: Request) -> list[str]:
 
 
 def browser_cookies(request: Request) -> list[tuple[str, str]]:
-    """The cookies, by name and secret, that may be a browser's of this server. There may be several: a page on another
-    port of the host, or of a parent domain, can add one, and must not sign the browser out by it."""
+    """The cookies, by name and secret, that may be a browser's of this server. There may be several: a page of a host
+    beside this one can add some if it knows this host's name, and must not sign the browser out by them. A browser
+    sends cookies with longer paths first; its own has the shortest."""
     pairs = (pair.strip().partition("=") for line in request.headers.getlist("cookie") for pair in line.split(";"))
-    found = [(name, secret) for name, _, secret in pairs if name in (SECURE_COOKIE, COOKIE)]
-    found = [(name, secret) for name, secret in found if api_keys.is_for_browser(secret)]
-    return sorted(found, key=lambda cookie: cookie[0] != SECURE_COOKIE)[:COOKIES_MAX]
+    host = request.headers.get("host", "")
+    secure, plain = cookie_name(host, is_secure=True), cookie_name(host, is_secure=False)
+    found = [(name, secret) for name, _, secret in pairs if name in (secure, plain)]
+    found = [(name, secret) for name, secret in reversed(found) if api_keys.is_for_browser(secret)]
+    return sorted(found, key=lambda cookie: cookie[0] != secure)[:COOKIES_MAX]
+
+
+def cookie_name(host: str, *, is_secure: bool) -> str:
+    """On loopback the host's name is a secret (see `dibs.system.keyring`), and so is this name."""
+    mark = hashlib.sha256(host.lower().encode()).hexdigest()[:HOST_MARK_LENGTH]
+    return f"{SECURE_COOKIE if is_secure else COOKIE}{mark}"
 
 
 def set_cookie(response: Response, name: str, secret: str) -> None:
@@ -76,7 +88,7 @@ def set_cookie(response: Response, name: str, secret: str) -> None:
         max_age=COOKIE_SECONDS,
         httponly=True,
         samesite="strict",
-        secure=name == SECURE_COOKIE,
+        secure=name.startswith(SECURE_COOKIE),
         path="/",
     )
 
@@ -157,6 +169,13 @@ class Callers:
         own, secret = api_keys.new_for_browser(LOGINS[key.role], key.agent, self._browser_mark)
         self._board.store.put_key(own, seconds=seconds)
         return secret
+
+    def revoke_replaced(self, request: Request) -> None:
+        """Revoke the key of a browser that signs in again: its cookie is replaced, and so nobody could sign it out."""
+        for _, secret in browser_cookies(request):
+            key = self._valid_key(secret)
+            if key is not None and key.role not in LOGINS:
+                self.revoke(Caller(key=key.id, role=key.role, agent=key.agent), key.id)
 
     def cookie_to_renew(self, request: Request, caller: Caller) -> tuple[str, str] | None:
         """The name and the secret of a browser's cookie that has not been renewed for a while."""

@@ -22,7 +22,7 @@ from dibs.server.api import bodies, examples, schemas
 from dibs.server.api.endpoints import AuthRoute, describe
 from dibs.server.api.responses import answer
 from dibs.server.api.verb_routes import IDEMPOTENCY_KEY
-from dibs.server.auth.callers import COOKIE, COOKIE_SECONDS, SECURE_COOKIE, set_cookie
+from dibs.server.auth.callers import COOKIE_SECONDS, cookie_name, set_cookie
 from dibs.server.service import Service
 from dibs.text import wire
 
@@ -114,11 +114,17 @@ def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str |
             if not await service.run(lambda: service.callers.is_login_code(code)):
                 raise Unauthenticated(LINK_INVALID)
             return RedirectResponse(f"{pages}/login?{urlencode({'code': code})}", status_code=303)
-        secret = await service.run(lambda: service.callers.exchange_login_code(code, COOKIE_SECONDS))
-        if secret is None:
-            raise Unauthenticated(LINK_INVALID)
+
+        def exchange() -> str:
+            secret = service.callers.exchange_login_code(code, COOKIE_SECONDS)
+            if secret is None:
+                raise Unauthenticated(LINK_INVALID)
+            service.callers.revoke_replaced(request)
+            return secret
+
+        secret = await service.run(exchange)
         response = RedirectResponse("/", status_code=303)
-        set_cookie(response, SECURE_COOKIE if is_secure(request) else COOKIE, secret)
+        set_cookie(response, cookie_name(request.headers["host"], is_secure=is_secure(request)), secret)
         return response
 
     @router.post("/logout")
@@ -130,7 +136,7 @@ def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str |
         await service.run(revoke_own_key)
         response = Response(status_code=204)
         secure = is_secure(request)
-        response.delete_cookie(SECURE_COOKIE if secure else COOKIE, path="/", secure=secure)
+        response.delete_cookie(cookie_name(request.headers["host"], is_secure=secure), path="/", secure=secure)
         return response
 
     return router

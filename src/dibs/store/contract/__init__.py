@@ -241,7 +241,9 @@ class Store(Verbs):
         have not ended, and each subject of several items, with these items, oldest first. Then the records of each
         item, by id: the item, its dependencies ([item, needs, status of the other item, when that was added, whether
         the dependency is recorded]), claims, open tickets, runs and events. Records of an item that does not exist
-        come where it would be. A store that keeps many items reads them in bounded memory; this default does not."""
+        come where it would be. A record that `load` would refuse is followed by "invalid": [its item or None, its kind,
+        the reason]. A store that keeps many items reads them in bounded memory; this default does not, and checks no
+        single record."""
         from dibs.store.contract import histories
 
         return histories.of_export(self.export())

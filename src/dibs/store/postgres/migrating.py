@@ -11,12 +11,14 @@ import os
 
 import psycopg
 
-from dibs.errors import StoreUnusable
+from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.store.postgres.connections import connect, explain, refuse_other_encodings
 
 SCHEMA_VERSION = 13
 _HERE = os.path.dirname(__file__)
 _LOCK = 25697
+#: How long a migration waits for another one, and for a table.
+MIGRATION_WAIT_SECONDS, TABLE_WAIT_SECONDS = 60, 10
 
 
 def migrate(url: str) -> tuple[int, int]:
@@ -25,7 +27,7 @@ def migrate(url: str) -> tuple[int, int]:
         with connect(url) as connection, connection.transaction():
             refuse_other_encodings(connection)
             connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
-            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCK,))
+            _take_lock(connection)
             before = version(connection)
             if before > SCHEMA_VERSION:
                 raise too_new(before)
@@ -39,8 +41,39 @@ def migrate(url: str) -> tuple[int, int]:
             for path in sorted(glob.glob(os.path.join(_HERE, "functions", "*.sql"))):
                 _run(connection, path)
             return before, SCHEMA_VERSION
+    except psycopg.errors.LockNotAvailable as error:
+        text = "the migration waited too long for a table that another transaction uses, and changed nothing"
+        raise StoreUnavailable(f"{text}: end that transaction (see pg_stat_activity), and try again") from error
     except psycopg.Error as error:
         raise explain(error) from error
+
+
+def _take_lock(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Wait for another migration. After that, wait for a table for as long as clients wait for the migration. A limit
+    of the URL or of the role counts instead."""
+    is_limited = connection.execute("SELECT pg_catalog.current_setting('lock_timeout')").fetchone() != ("0",)
+    if not is_limited:
+        connection.execute(f"SET LOCAL lock_timeout = '{MIGRATION_WAIT_SECONDS}s'")
+    try:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCK,))
+    except psycopg.errors.LockNotAvailable as error:
+        raise StoreUnavailable(
+            f"another migration of this database goes on, or something else holds its lock ({_holder(connection)});"
+            " try again when it has ended"
+        ) from error
+    if not is_limited:
+        connection.execute(f"SET LOCAL lock_timeout = '{TABLE_WAIT_SECONDS}s'")
+
+
+def _holder(connection: psycopg.Connection[tuple[object, ...]]) -> str:
+    found = connection.execute(
+        "SELECT l.pid, a.usename FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid"
+        " WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %s AND l.objid = 0 AND l.objsubid = 2"
+        " AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
+        (_LOCK,),
+    ).fetchall()
+    return ", ".join(f"process {pid} of role {role}" for pid, role in found) or "it has just ended"
 
 
 def version(connection: psycopg.Connection[tuple[object, ...]]) -> int:

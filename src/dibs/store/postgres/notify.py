@@ -17,7 +17,7 @@ import time
 
 import psycopg
 
-from dibs.errors import DibsError, StoreUnavailable
+from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.randomness import uniform
 from dibs.store.contract import Watch
 from dibs.store.postgres.connections import connect, explain
@@ -184,6 +184,7 @@ class ListeningWatch(Watch):
             return True
 
     def _listen(self) -> Connection:
+        connection = None
         try:
             connection = connect(self._url)
             if self._channel == CHANNEL:
@@ -191,7 +192,19 @@ class ListeningWatch(Watch):
             connection.execute(f'LISTEN "{self._channel}"')
             return connection
         except psycopg.Error as error:
+            if connection is not None:
+                connection.close()
             raise explain(error) from error
+
+
+def watch(url: str, session: str | None, feed_end: Callable[[], int]) -> Watch:
+    """A role that may take no advisory lock polls: senders would not know that it listens."""
+    try:
+        return ListeningWatch(url, session, feed_end)
+    except StoreUnusable as error:
+        if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+            return PollingWatch(feed_end)
+        raise
 
 
 class PollingWatch(Watch):

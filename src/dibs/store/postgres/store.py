@@ -30,7 +30,7 @@ from dibs.store.postgres.connections import (
 )
 from dibs.store.postgres.lane_hints import LaneHints
 from dibs.store.postgres.migrating import migrate
-from dibs.store.postgres.notify import ListeningWatch, Notifier, PollingWatch
+from dibs.store.postgres.notify import Notifier, PollingWatch, watch
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
 from dibs.store.sql import archive, requests, rows
@@ -214,7 +214,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
     def watch(self, *, session: str | None = None) -> Watch:
         if self._pool.behind_pooler:
             return PollingWatch(self.feed_end)
-        return ListeningWatch(self.url, session, self.feed_end)
+        return watch(self.url, session, self.feed_end)
 
     # Whole boards
 
@@ -277,7 +277,8 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
             t.run("lock_tables", {})
             given = archive.highest(t)
             t.run("delete_all", {})
-            archive.load_records(t, progress.counted(backup_lines.read(path), "restored", lambda: count))
+            records = progress.counted(backup_lines.read(path), "restored", lambda: count)
+            archive.load_records(t, archive.restorable(records))
             t.one("advance_sequences")
             return archive.retire_tokens(t, given, actor)
 

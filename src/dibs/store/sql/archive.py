@@ -17,7 +17,7 @@ from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from dibs.store.sql.transaction import Transaction
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: What an invalid record raises, besides the errors of the database.
 RECORD_ERRORS = (Invalid, AttributeError, KeyError, OverflowError, TypeError, ValueError)
+#: The kind of record of which a restore leaves the invalid ones out.
+LEFT_OUT = "activity"
 #: More tokens or events than any board gives between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
 
@@ -56,15 +58,20 @@ def export_for_backup(transaction: Transaction) -> Iterator[tuple[str, dict[str,
     refuse_dangling(transaction)
 
 
-def export(transaction: Transaction) -> Iterator[tuple[str, dict[str, Any]]]:
-    floors = dict(transaction.all("board"))
-    yield "board", {"format": FORMAT, **floors}
-    for kind, (name, _, make, _) in KINDS.items():
-        for row in transaction.each(name):
-            yield kind, wire.encode(make(row))
-    for kind, (name, columns, _) in PLAIN.items():
-        for row in transaction.each(name):
-            yield kind, dict(zip(columns, row, strict=True))
+def export(
+    transaction: Transaction, kinds: Sequence[str] = ("board", *KINDS, *PLAIN)
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind in kinds:
+        if kind == "board":
+            yield kind, {"format": FORMAT, **dict(transaction.all("board"))}
+        elif kind in KINDS:
+            name, _, make, _ = KINDS[kind]
+            for row in transaction.each(name):
+                yield kind, wire.encode(make(row))
+        else:
+            name, columns, _ = PLAIN[kind]
+            for row in transaction.each(name):
+                yield kind, dict(zip(columns, row, strict=True))
 
 
 def load(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) -> int:
@@ -172,16 +179,43 @@ def check_records(given: Iterable[tuple[str, dict[str, Any]]]) -> None:
     """Refuse the first invalid record, by its number."""
     for number, (kind, data) in enumerate(given, start=1):
         try:
-            _checked(kind, data)
+            check_record(kind, data)
         except RECORD_ERRORS as error:
             raise _invalid(number, kind, error) from error
 
 
+def restorable(
+    given: Iterable[tuple[str, dict[str, Any]]], on_left_out: Callable[[dict[str, Any]], object] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records that a restore takes from a backup: no invalid line of the log of refused calls. Nothing depends on
+    that log, so a line of it is no reason to lose a board."""
+    for kind, data in given:
+        if kind == LEFT_OUT and not _is_valid(kind, data):
+            if on_left_out is not None:
+                on_left_out(data)
+            continue
+        yield kind, data
+
+
+def _is_valid(kind: str, data: dict[str, Any]) -> bool:
+    try:
+        check_record(kind, data)
+    except RECORD_ERRORS:
+        return False
+    return True
+
+
 def refuse_dangling(t: Transaction) -> None:
     """Refuse records that refer to rows which do not exist."""
+    what = dangling(t)
+    if what is not None:
+        raise Invalid(f"the records are inconsistent: {what}", field="record")
+
+
+def dangling(t: Transaction) -> str | None:
+    """One reference to a row that does not exist, in words."""
     row = t.one("dangling")
-    if row is not None:
-        raise Invalid(f"the records are inconsistent: {row[0]}", field="record")
+    return None if row is None else row[0]
 
 
 def not_backed_up(path: str, reason: object) -> StoreUnusable:
@@ -199,7 +233,7 @@ def _invalid(number: int, kind: object, error: Exception) -> Invalid:
     return Invalid(f"record {number}{known} is invalid: {error}", field=field, record=number)
 
 
-def _checked(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
+def check_record(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
     if not isinstance(kind, str) or (kind not in KINDS and kind not in records.PLAIN):
         raise Invalid(f"unknown kind of record {kind!r:.60}", field="record")
     if not isinstance(data, dict):
@@ -212,7 +246,7 @@ def _checked(kind: str, data: dict[str, Any]) -> Value | dict[str, Any]:
 
 
 def _put(t: Transaction, kind: str, data: dict[str, Any]) -> None:
-    found = _checked(kind, data)
+    found = check_record(kind, data)
     if isinstance(found, dict) and kind == "board":
         for name, value in found.items():
             t.run("set_meta", {"name": name, "value": value})

@@ -23,7 +23,7 @@ def write(path: str, records: Iterator[Record]) -> None:
         with durable.NewFile(path) as partial:
             with open(partial, "wb") as file:
                 file.writelines(record_lines.backup(records))
-            archive.check_records(read(partial))
+            archive.check_records(archive.restorable(read(partial)))
     except Invalid as error:
         raise archive.not_backed_up(path, error.message) from error
     except FileExistsError:

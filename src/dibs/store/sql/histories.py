@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 
-from dibs.store.sql import rows
+from dibs.store.sql import record_check, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def histories(t: Transaction) -> Iterator[tuple[str, Any]]:
         yield "session", rows.session(row)
     for subject, found in groupby(t.each("repeated_subjects"), key=itemgetter(0)):
         yield "subject", [subject, *(row[1] for row in found)]
+    for invalid in record_check.invalid_others(t):
+        yield "invalid", [None, *invalid]
+    checks = record_check.RecordCheck()
     groups = {kind: groupby(t.each(statement), key=itemgetter(0)) for kind, (statement, _) in KINDS.items()}
     #: The next item of each kind of record, with its rows.
     heads = {kind: head for kind, group in groups.items() if (head := next(group, None)) is not None}
@@ -46,6 +49,9 @@ def histories(t: Transaction) -> Iterator[tuple[str, Any]]:
             for row in found:
                 value = make(row)
                 yield kind, value
+                why = None if kind == "dependency" else checks.why_invalid(value)
+                if why is not None:
+                    yield "invalid", [id, kind, why]
                 if kind == "item" and value.depends_on:
                     yield from _unrecorded(t, value)
             head = next(groups[kind], None)

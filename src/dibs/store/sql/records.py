@@ -31,12 +31,16 @@ DATA_DEPTH_MAX = check.JSON_DEPTH_MAX + 10
 def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
     """Decode a record and check all its fields."""
     value = wire.decode(kind, data)
-    fields = FIELDS[kind]
+    check_value(value)
+    return value
+
+
+def check_value(value: Value) -> None:
+    fields = FIELDS[type(value)]
     for name, given in value.as_dict().items():
         fields[name](given, name)
     if isinstance(value, Item):
-        _check_content(value)
-    return value
+        check_content(value)
 
 
 def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +51,7 @@ def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
     return {name: data[name] for name in fields}
 
 
-def _check_content(item: Item) -> None:
+def check_content(item: Item) -> None:
     """Check the content as `add` does, and that lists are normalized as `add` normalizes them."""
     given = {name: getattr(item, name) for name in NewItem._fields}
     added = check.new_item(given)
@@ -71,6 +75,11 @@ def _agent(given: object, field: str) -> object:
     return check.agent_name(given)
 
 
+def _agent_or_none(given: object, field: str) -> object:
+    """The agent of a refused call is '' if its session did not exist."""
+    return given if given == "" else _agent(given, field)
+
+
 def _number(low: float, high: float = SECONDS_MAX) -> Check:
     return lambda given, field: check.number(given, field, low=low, high=high)
 
@@ -89,7 +98,7 @@ def _text(bytes_max: int) -> Check:
     return lambda given, field: check.text(given, field, bytes_max)
 
 
-def _data(given: object, field: str) -> object:
+def check_data(given: object, field: str) -> object:
     return check.json_object(given, field, DATA_BYTES_MAX, DATA_DEPTH_MAX)
 
 
@@ -112,12 +121,14 @@ def _owner(given: object, field: str) -> object:
 
 
 def _any(given: object, field: str) -> None:
-    """Accept anything: `_check_content` checks the content as a whole."""
+    """Accept anything: `check_content` checks the content as a whole."""
 
 
 _INSTANT = _whole(0, INSTANT_MAX)
 _COUNT = _whole(0)
 _TOKEN = _whole(1)
+#: What every whole number from 0 to `INSTANT_MAX` passes.
+WHOLE = frozenset({_INSTANT, _COUNT})
 _NOTE = _text(check.NOTE_BYTES_MAX)
 _LEASE: dict[str, Check] = {"item": _item, "session": check.name, "agent": _agent, "ttl_seconds": _number(0)}
 
@@ -206,17 +217,17 @@ FIELDS: dict[type[Value], dict[str, Check]] = {
         "actor": _NOTE,
         "session": _optional(check.name),
         "agent": _optional(_agent),
-        "data": _data,
+        "data": check_data,
         "id": _COUNT,
     },
     Activity: {
         "at": _INSTANT,
         "item": _item,
         "session": check.name,
-        "agent": _agent,
+        "agent": _agent_or_none,
         "action": check.name,
         "code": check.name,
-        "details": _data,
+        "details": check_data,
         "id": _COUNT,
     },
 }

@@ -126,7 +126,8 @@ def _prepare(path: str, partial: str, settings: Settings, more_tables: Sequence[
         _copy_checked(path, partial, more_tables)
         copy = open_database(partial, settings, FairLock(partial, 1), create=False)
         try:
-            _check_records(copy, settings)
+            left_out = _check_records(copy, settings)
+            copy.executemany("DELETE FROM activity WHERE id = ?", [(line["id"],) for line in left_out])
         except BaseException:
             copy.close(True)
             raise
@@ -147,12 +148,16 @@ def _remove(partial: str) -> None:
             os.unlink(file)
 
 
-def _check_records(copy: apsw.Connection, settings: Settings) -> None:
+def _check_records(copy: apsw.Connection, settings: Settings) -> list[dict[str, Any]]:
+    """The records that a restore leaves out; what it would refuse is refused."""
+    left_out: list[dict[str, Any]] = []
     copy.execute("BEGIN")
     t = SqliteTransaction(copy.cursor(), 0, settings)
-    archive.check_records(progress.counted(archive.export_for_backup(t), "checked", lambda: _count(copy)))
+    records = progress.counted(archive.export_for_backup(t), "checked", lambda: _count(copy))
+    archive.check_records(archive.restorable(records, left_out.append))
     t.close()
     copy.execute("COMMIT")
+    return left_out
 
 
 def _count(copy: apsw.Connection) -> int:
