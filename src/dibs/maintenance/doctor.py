@@ -358,8 +358,7 @@ def _invalid(item: str | None, kind: str, why: str) -> Finding:
 def _check_history(item: Item, events: list[Event], run_tokens: list[int]) -> Iterator[Finding]:
     """The history has no gap, replays to the row of the item, and has exactly the runs of the item."""
     if not events or [event.number for event in events] != list(range(1, item.revision + 1)):
-        gap = f"the history of {item.id} has a gap: its events do not count up to {item.revision}"
-        yield _damage(item.id, gap)
+        yield _damage(item.id, f"the history of {item.id} has a gap: its events do not count up to {item.revision}")
         return
     replayed = fold(events)
     if replayed is not None and replayed != item:
