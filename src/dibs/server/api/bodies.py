@@ -1,4 +1,4 @@
-"""Request bodies. A small body is parsed at once; a larger one in a thread, one body at a time.
+"""Request bodies. A small body is parsed at once; a larger one in a thread, one body at a time, the keys in turn.
 
 Parser and validator hold the GIL until they finish, so the cost of a body is bounded before it reaches them: the guard
 limits its bytes, this module the number of its values. A single thread lets each large body reuse the memory of the
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from dibs.errors import Invalid
+from dibs.server.shares import KEY, FairThreads, halves
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,7 +32,7 @@ FIELDS_MAX = 100
 #: Describing an error costs more than the value it is about; beyond this many errors, only their number is reported.
 ERRORS_MAX = 100
 SEPARATORS = (b",", b"[", b"{")
-_thread = ThreadPoolExecutor(1, "body")
+_thread = FairThreads("body", halves(1))
 
 
 async def read(request: Request, model: type[Model]) -> Model:
@@ -62,7 +62,7 @@ async def read_signed(request: Request, bytes_max: int, require_signature: Calla
         if len(body) > bytes_max:
             raise HTTPException(413, f"a webhook has at most {bytes_max} bytes; webhook_bytes_max allows more")
     require_signature(body)
-    return await asyncio.get_running_loop().run_in_executor(_thread, _decode, body)
+    return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: _decode(body)))
 
 
 async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
@@ -77,7 +77,13 @@ async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
         more = message.get("more_body", False)
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
-    return await asyncio.get_running_loop().run_in_executor(_thread, parse, body)
+    request.state.is_large = True
+    return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: parse(body)))
+
+
+def is_large(request: Request) -> bool:
+    """Whether its body was more than a small one."""
+    return getattr(request.state, "is_large", False)
 
 
 def _needed(found: Model | None) -> Model:

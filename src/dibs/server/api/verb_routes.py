@@ -27,6 +27,9 @@ from dibs.verbs import BY_NAME, VERBS, Verb
 
 #: The verbs that a fleet calls all day.
 HOT = ("heartbeat", "next", "claim", "done", "progress", "release")
+#: Verbs about many items in one transaction, and reads of one record.
+LONG = ("add_many", "bulk", "done_many")
+OF_ONE = ("get", "ticket", "why", "find_session")
 IDEMPOTENCY_KEY = "idempotency-key"
 MORE = "a page, as large as `bytes_max` allows; more follows after its last element"
 
@@ -100,10 +103,13 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
         if wait:
             return await service.wait(request, lambda board: asked.respond(asked.find(board)))
         if verb.method == "GET":
-            return await service.read(lambda: asked.respond(asked.find(service.board)))
-        if verb.name in HOT:
+            read = service.read_one if verb.name in OF_ONE else service.read
+            return await read(lambda: asked.respond(asked.find(service.board)))
+        is_large = bodies.is_large(request)
+        if verb.name in HOT and not is_large:
             return await service.run_hot(asked.find, asked.respond)
-        return await service.run(lambda: asked.respond(asked.find(service.board)))
+        is_long = is_large or verb.name in LONG
+        return await service.run(lambda: asked.respond(asked.find(service.board)), is_long=is_long)
 
     endpoint.__name__ = verb.name
     return endpoint

@@ -1,0 +1,158 @@
+"""Shares of a server's work: whoever has a key gets their turn, however much another key asks for.
+
+Work waits in a queue of its key. The next to run is that of the key that has used the least so far, so a share binds
+only while another key waits: a key that is alone gets everything, but for a place that stays free for the next one. A
+key that comes back after a pause starts level with the others; it saves nothing up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+#: The key whose request the current task serves; requests without a key share the empty one.
+KEY: ContextVar[str] = ContextVar("key", default="")
+#: Of so many keys that are idle it is remembered what they used.
+IDLE_KEYS_MAX = 1_000
+
+
+class Places(NamedTuple):
+    """How much may run at once: in all, of one key while another waits, and of one key while none waits."""
+
+    total: int
+    per_key: int
+    alone: int
+
+
+def halves(total: int) -> Places:
+    """One key has half while another waits, and otherwise all but one: so another need not wait for what is long."""
+    return Places(total, max(1, total // 2), max(1, total - 1))
+
+
+class Turns(Generic[T]):
+    """Which work may run now. Knows no threads and no clock: `end` is told what the work cost."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        #: What waits, in the order in which it came, with its number; no key has an empty queue.
+        self._waiting: dict[str, deque[tuple[int, T]]] = {}
+        self._running: Counter[str] = Counter()
+        self._total = self._count = 0
+        #: What each key has used, at least as much as the key that ran last had used at that time.
+        self._used: dict[str, float] = {}
+        self._level = 0.0
+
+    def put(self, key: str, work: T) -> None:
+        if key not in self._waiting:
+            self._waiting[key] = deque()
+            self._used[key] = max(self._used.get(key, 0.0), self._level)
+        self._count += 1
+        self._waiting[key].append((self._count, work))
+
+    def take(self) -> tuple[str, T] | None:
+        """The next work, which counts as running until `end`; None if nothing may run now."""
+        if not self._waiting or self._total >= self._places.total:
+            return None
+        limit = self._places.alone if len(self._waiting) == 1 else self._places.per_key
+        ready = (key for key in self._waiting if self._running[key] < limit)
+        key = min(ready, key=lambda key: (self._used[key], self._waiting[key][0][0]), default=None)
+        if key is None:
+            return None
+        _, work = self._waiting[key].popleft()
+        if not self._waiting[key]:
+            del self._waiting[key]
+        self._running[key] += 1
+        self._total += 1
+        self._level = self._used[key]
+        return key, work
+
+    @property
+    def only_one_waits(self) -> bool:
+        """Whether one key waits: it may run more than it might while another waited."""
+        return len(self._waiting) == 1
+
+    def end(self, key: str, cost: float) -> None:
+        self._used[key] = self._used.get(key, self._level) + cost
+        self._running[key] -= 1
+        self._total -= 1
+        if not self._running[key]:
+            del self._running[key]
+            if len(self._used) > IDLE_KEYS_MAX:
+                self._forget()
+
+    def _forget(self) -> None:
+        """What idle keys used that are level with the others; if that is too little, of all idle keys."""
+        active = {key: used for key, used in self._used.items() if key in self._running or key in self._waiting}
+        ahead = {key: used for key, used in self._used.items() if used > self._level}
+        self._used = active | ahead if len(ahead) <= IDLE_KEYS_MAX // 2 else active
+
+
+class Task(NamedTuple):
+    work: Callable[[], object]
+    #: None: nobody asks what came of it.
+    future: Future[Any] | None
+
+
+class FairThreads:
+    """Threads for the work of many keys. What work costs is the time for which it had its thread."""
+
+    def __init__(self, name: str, places: Places) -> None:
+        self._turns: Turns[Task] = Turns(places)
+        self._threads = ThreadPoolExecutor(places.total, name)
+        self._lock = threading.Lock()
+
+    def submit(self, key: str, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        self._put(key, Task(work, future))
+        return future
+
+    def start(self, key: str, work: Callable[[], object]) -> None:
+        """`submit` for work that tells its outcome itself, and never raises."""
+        self._put(key, Task(work, None))
+
+    def shutdown(self) -> None:
+        """Waits for the work that was submitted before."""
+        self._threads.shutdown(wait=True)
+
+    def _put(self, key: str, task: Task) -> None:
+        with self._lock:
+            self._turns.put(key, task)
+        self._threads.submit(self._run_all)
+
+    def _run_all(self) -> None:
+        """One thread for each submitted work runs whatever is next. Work that may not run yet is left to a thread that
+        runs work now: its end changes what may run."""
+        ended, cost = "", 0.0
+        while True:
+            with self._lock:
+                if cost:
+                    self._turns.end(ended, cost)
+                found = self._turns.take()
+                may_run_more = found is not None and self._turns.only_one_waits
+            if found is None:
+                return
+            if may_run_more:
+                with suppress(RuntimeError):  # shut down: the threads that run work go on until nothing waits
+                    self._threads.submit(self._run_all)
+            ended, task = found
+            began = time.perf_counter()
+            _run(task)
+            cost = max(time.perf_counter() - began, 1e-9)
+
+
+def _run(task: Task) -> None:
+    if task.future is None:
+        task.work()
+    elif task.future.set_running_or_notify_cancel():
+        try:
+            task.future.set_result(task.work())
+        except BaseException as error:
+            task.future.set_exception(error)
