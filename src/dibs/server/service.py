@@ -17,6 +17,7 @@ from dibs.errors import DibsError
 from dibs.sdk.sweeper import Sweeper
 from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
+from dibs.server.ops.connection import use_key
 from dibs.server.shared_calls import OnEnd, SharedCalls
 from dibs.server.shares import KEY, FairThreads, Places, halves
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
@@ -157,6 +158,7 @@ class Service:
             caller = await self._ask_for_key(lambda: self.callers.authenticate(request))
         request.state.caller = caller.key
         KEY.set(caller.key)
+        use_key(request.scope, caller.key)
         self.callers.require_role(caller, role)
         known = caller
         request.state.cookie = self.callers.cookie_to_renew(request, known)
@@ -169,6 +171,7 @@ class Service:
         if caller is None or request.headers.get("authorization") is None:
             return False
         request.state.caller = caller.key
+        use_key(request.scope, caller.key)
         self.callers.require_role(caller, role)
         return True
 
