@@ -38,9 +38,7 @@ class Served(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(
-    store: str, *words: str, variables: Mapping[str, str] = {}, files: int | None = None
-) -> Iterator[Served]:
+def served(store: str, *words: str, variables: Mapping[str, str] = {}, files: int | None = None) -> Iterator[Served]:
     """`variables` are more of its environment: with PYTHONPATH, the server of another version. `files`: its limit of
     open files."""
     with connect(store, seeded=False) as board:

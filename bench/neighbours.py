@@ -127,9 +127,7 @@ def measure(arguments: Sequence[str] = ()) -> tuple[str, list[dict[str, object]]
                 if has_openssl or not WAYS[name].tls:
                     found.setdefault(name, []).append(_round(folder, board, name, asked.seconds, asked.source))
     rows = [_row(WAYS[name], rounds) for name, rounds in found.items()]
-    rows.append(
-        {"one key": "all", **dict.fromkeys(COLUMNS), "errors": sum(int(str(row["errors"])) for row in rows)}
-    )
+    rows.append({"one key": "all", **dict.fromkeys(COLUMNS), "errors": sum(int(str(row["errors"])) for row in rows)})
     return "A heartbeat and a read of one item while another key does its worst (ms)", rows
 
 
@@ -255,9 +253,7 @@ class Neighbour:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return http.client.HTTPSConnection(host, port, timeout=PATIENCE_SECONDS, context=context)
 
-    def _ask(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: dict[str, str] | None
-    ) -> bool:
+    def _ask(self, connection: http.client.HTTPConnection, method: str, path: str, body: dict[str, str] | None) -> bool:
         try:
             connection.request(method, path, None if body is None else json.dumps(body), self._headers)
             answer = connection.getresponse()
@@ -284,8 +280,6 @@ class Client:
 
     def _open(self) -> None:
         self.socket = socket.create_connection(self._address, PATIENCE_SECONDS)
-        if self._silent:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self._send()
 
     def _send(self) -> None:

@@ -18,10 +18,21 @@ from dibs.server.ops.run import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What it has of its own, which is called by nobody else.
-OWN = {"room", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout", "_leave_to_asgi", "_respond", "_use_key"}
+OWN = {"room", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout", "_leave_to_asgi", "_respond"}
+OWN |= {"_use_key", "_has_unanswered", "_add_host_of_target"}
 STATE = {"_key", "_timer", "_in_head", "_has_begun", "_head_bytes", "_parsed_bytes", "_arriving", "_ends_head"}
 #: What is read and set of a request's state where it is answered without a task, and what else ASGI's way does then.
-CYCLE = ("scope", "body", "waiting_for_100_continue", "disconnected", "keep_alive", "response_started", "on_response")
+CYCLE = (
+    "more_body",
+    "response_complete",
+    "scope",
+    "body",
+    "waiting_for_100_continue",
+    "disconnected",
+    "keep_alive",
+    "response_started",
+    "on_response",
+)
 COMPLETION = """
                 self.response_complete = True
                 self.message_event.set()
@@ -53,8 +64,9 @@ def test_nothing_that_is_its_own_is_one_of_uvicorns_too() -> None:
 
 def test_what_it_reads_of_uvicorns_state_is_there() -> None:
     made = inspect.getsource(HttpToolsProtocol.__init__)
-    for name in ("connections", "scope", "transport", "loop", "app", "flow", "headers", "cycle"):
+    for name in ("connections", "scope", "transport", "loop", "app", "flow", "headers", "cycle", "pipeline"):
         assert f"self.{name}" in made, name
+    assert "self.url = " in inspect.getsource(HttpToolsProtocol.on_message_begin)
     assert "self.write_paused" in inspect.getsource(FlowControl.__init__)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from concurrent.futures import Future
 
-from dibs.server.shares import IDLE_KEYS_MAX, FairThreads, Places, Turns, halves
+from dibs.server.shares import IDLE_KEYS_MAX, FairThreads, LoopTurns, Places, Turns, halves
 
 PATIENCE_SECONDS = 20
 ONE = Places(total=1, per_key=1, alone=1)
@@ -164,3 +165,42 @@ def test_work_that_was_cancelled_does_not_run() -> None:
     held.let_go()
     threads.shutdown()
     assert ran == []
+
+
+def test_tasks_of_one_loop_take_turns_by_key() -> None:
+    found: list[str] = []
+
+    async def work(turns: LoopTurns, key: str) -> None:
+        async with turns.turn(key):
+            found.append(key)
+            await asyncio.sleep(0)
+
+    async def test() -> None:
+        turns = LoopTurns(ONE)
+        await asyncio.gather(*(work(turns, key) for key in "aaaab"))
+
+    asyncio.run(test())
+    assert found.index("b") == 1, found
+    assert len(found) == 5
+
+
+def test_a_task_that_was_cancelled_takes_no_turn_and_keeps_none() -> None:
+    async def test() -> None:
+        turns = LoopTurns(ONE)
+        waits: list[asyncio.Task[None]] = []
+
+        async def wait() -> None:
+            async with turns.turn("a"):
+                pass
+
+        async with turns.turn("a"):
+            waits = [asyncio.ensure_future(wait()) for _ in range(3)]
+            await asyncio.sleep(0)
+            waits[0].cancel()
+            await asyncio.sleep(0)
+        waits[1].cancel()  # its turn has come, but it has not run since
+        await asyncio.wait(waits, timeout=PATIENCE_SECONDS)
+        assert [one.cancelled() for one in waits] == [True, True, False]
+        assert waits[2].done()
+
+    asyncio.run(test())

@@ -7,12 +7,13 @@ key that comes back after a pause starts level with the others; it saves nothing
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -93,6 +94,42 @@ class Turns(Generic[T]):
         active = {key: used for key, used in self._used.items() if key in self._running or key in self._waiting}
         ahead = {key: used for key, used in self._used.items() if used > self._level}
         self._used = active | ahead if len(ahead) <= IDLE_KEYS_MAX // 2 else active
+
+
+class LoopTurns:
+    """Turns of the tasks of one event loop. What a turn costs is the time until its end."""
+
+    def __init__(self, places: Places) -> None:
+        self._turns: Turns[asyncio.Future[None]] = Turns(places)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        began = asyncio.get_running_loop().create_future()
+        self._turns.put(key, began)
+        self._begin()
+        try:
+            await began
+        except asyncio.CancelledError:
+            if began.done() and not began.cancelled():
+                self._end(key, 0.0)
+            raise
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._end(key, time.perf_counter() - start)
+
+    def _begin(self) -> None:
+        while (found := self._turns.take()) is not None:
+            key, began = found
+            if began.cancelled():
+                self._turns.end(key, 0.0)
+            else:
+                began.set_result(None)
+
+    def _end(self, key: str, cost: float) -> None:
+        self._turns.end(key, cost)
+        self._begin()
 
 
 class Task(NamedTuple):

@@ -96,14 +96,22 @@ def _validate(body: bytearray, model: type[Model]) -> Model | None:
     data = _decode(body) if body else None
     # The decoded values may take several times the size of the body.
     body.clear()
-    if isinstance(data, dict) and len(data) > FIELDS_MAX:
-        raise Invalid(f"a body has at most {FIELDS_MAX} fields; this one has {len(data)}", field="body")
+    if isinstance(data, dict):
+        _require_few_fields(data)
     try:
         return None if data is None else model.model_validate(data)
     except ValidationError as error:
         if error.error_count() > ERRORS_MAX:
             raise Invalid(f"this body has {error.error_count()} errors", field="body") from None
         raise invalid(error.errors(include_url=False, include_context=False, include_input=False)[0]) from None
+
+
+def _require_few_fields(data: dict[str, Any]) -> None:
+    """Of the body and of each item in it: every field that a verb does not have is an error of its own."""
+    items = data.get("items")
+    for what, fields in (("a body", data), *(("an item", one) for one in (items if isinstance(items, list) else ()))):
+        if isinstance(fields, dict) and len(fields) > FIELDS_MAX:
+            raise Invalid(f"{what} has at most {FIELDS_MAX} fields; this one has {len(fields)}", field="body")
 
 
 def invalid(error: Any) -> Invalid:

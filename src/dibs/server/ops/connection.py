@@ -105,6 +105,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = self._has_begun = False
         self._stop_timer()
+        if b"//" in self.url and not self.url.startswith(b"/"):
+            self._add_host_of_target()
         if self.room is not None and self.room.is_full and CREDENTIALS.isdisjoint(name for name, _ in self.headers):
             # Not aborted: a client that sent a verb and gets no answer cannot know whether it took effect.
             self.room.tell_full()
@@ -157,7 +159,12 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer input that is not HTTP with a problem document, like every other refusal."""
+        """Answer input that is not HTTP with a problem document, like every other refusal. If requests that arrived
+        before it are not answered yet, their answers are the last ones: this one would be taken for the first of them."""
+        if self._has_unanswered():
+            self.cycle.keep_alive = False
+            self.transport.pause_reading()
+            return
         body = json_text.line(responses.problem_body(400, "NOT_HTTP", msg)).encode()
         head = (
             f"HTTP/1.1 400 Bad Request\r\ncontent-type: {responses.PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n"
@@ -165,6 +172,19 @@ class Connection(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+    def _has_unanswered(self) -> bool:
+        """Whether a whole request waits for its answer."""
+        last = self.cycle
+        return bool(self.pipeline) or not (last is None or last.response_complete or last.more_body)
+
+    def _add_host_of_target(self) -> None:
+        """A target in absolute form names a host, too. The guard refuses a request that names two."""
+        host = self.url.partition(b"//")[2]
+        for end in (b"/", b"?", b"#"):
+            host = host.partition(end)[0]
+        if any(name == b"host" and value.lower() != host.lower() for name, value in self.headers):
+            self.headers.append((b"host", host))
 
     def abort(self) -> None:
         with contextlib.suppress(OSError):  # closed already

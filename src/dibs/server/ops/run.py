@@ -33,7 +33,7 @@ NEW_OBJECTS_MAX = 10_000
 class Server(uvicorn.Server):
     """When a signal stops it, ends streams and waiting requests, and exits with 0."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, room: Room, on_started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None], room: Room) -> None:
         super().__init__(config)
         self._service, self._room, self._on_started = service, room, on_started
         self._acceptors: list[Acceptor] = []
@@ -115,5 +115,5 @@ def make_server(
         proxy_headers=False,
         ws="none",
     )
-    server = Server(config, service, room, on_started)
+    server = Server(config, service, on_started, room)
     return server
