@@ -20,8 +20,8 @@ import uvicorn
 
 from dibs.config import DEFAULTS, ServerSettings
 from dibs.server import app
-from dibs.server.ops.address import listen
 from dibs.server.ops.accepting import Room
+from dibs.server.ops.address import listen
 from dibs.server.ops.connection import limited_by
 from dibs.server.ops.open_files import raise_limit
 from dibs.server.ops.run import Server

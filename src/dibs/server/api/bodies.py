@@ -44,6 +44,12 @@ async def read_optional(request: Request, model: type[Model]) -> Model | None:
     return await _parsed(request, lambda body: _validate(body, model))
 
 
+def is_small(request: Request) -> bool:
+    """Whether the body says that it is small. What is checked while others wait for a shared commit has to be."""
+    headers = request.headers
+    return "transfer-encoding" not in headers and int(headers.get("content-length", 0)) <= SMALL_BYTES_MAX
+
+
 def parse_small(body: bytes, model: type[Model] | None) -> Model | None:
     """A body of at most `SMALL_BYTES_MAX` bytes that has arrived; None if the verb has no parameters for one."""
     return None if model is None else _needed(_validate(bytearray(body), model))
@@ -77,13 +83,7 @@ async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
         more = message.get("more_body", False)
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
-    request.state.is_large = True
     return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: parse(body)))
-
-
-def is_large(request: Request) -> bool:
-    """Whether its body was more than a small one."""
-    return getattr(request.state, "is_large", False)
 
 
 def _needed(found: Model | None) -> Model:

@@ -74,7 +74,7 @@ async def _answer(service: Service, request: Request, rpc: messages.Request) -> 
         return await service.wait(request, work)
     tool = tools.BY_NAME.get(str(rpc.params.get("name")))
     if tool is None or not tool.reads:
-        return await service.run(lambda: work(service.board), is_long=bodies.is_large(request))
+        return await service.run(lambda: work(service.board), is_long=not bodies.is_small(request))
     read = service.read_one if tool.verb in verb_routes.OF_ONE else service.read
     return await read(lambda: work(service.board))
 

@@ -108,10 +108,9 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
         if verb.method == "GET":
             read = service.read_one if verb.name in OF_ONE else service.read
             return await read(lambda: asked.respond(asked.find(service.board)))
-        is_large = bodies.is_large(request)
-        if verb.name in HOT and not is_large:
+        if verb.name in HOT and bodies.is_small(request):
             return await service.run_hot(asked.find, asked.respond)
-        is_long = is_large or verb.name in LONG
+        is_long = verb.name in LONG or not bodies.is_small(request)
         return await service.run(lambda: asked.respond(asked.find(service.board)), is_long=is_long)
 
     endpoint.__name__ = verb.name

@@ -125,10 +125,10 @@ class Acceptor:
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
-            if self._room.open >= self._room.limit.connections_max and not self._make_room():
-                if not self._room.has_place:
-                    self._pause()
-                    return
+            needs_room = self._room.open >= self._room.limit.connections_max
+            if needs_room and not self._make_room() and not self._room.has_place:
+                self._pause()
+                return
             try:
                 accepted, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

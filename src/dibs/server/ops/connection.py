@@ -160,7 +160,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer input that is not HTTP with a problem document, like every other refusal. If requests that arrived
-        before it are not answered yet, their answers are the last ones: this one would be taken for the first of them."""
+        before it are not answered yet, their answers are the last ones: this one would be taken for one of them."""
         if self._has_unanswered():
             self.cycle.keep_alive = False
             self.transport.pause_reading()

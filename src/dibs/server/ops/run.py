@@ -10,6 +10,7 @@ import asyncio
 import gc
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
@@ -26,6 +27,9 @@ from dibs.server.ops.idle import IdleStop
 from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
+#: How long a thread that computes keeps the event loop waiting; Python's own 5 ms would, with several such threads,
+#: delay each step of a short verb by that much for each of them.
+SWITCH_SECONDS = 0.001
 #: After so many new objects the collector looks at them, for a few milliseconds.
 NEW_OBJECTS_MAX = 10_000
 
@@ -47,6 +51,7 @@ class Server(uvicorn.Server):
         gc.freeze()
         # A command collects rarely, since it ends soon. Here, one such collection would stop all requests for 25 ms.
         gc.set_threshold(NEW_OBJECTS_MAX)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
