@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from concurrent.futures import Future
 
-from dibs.server.shares import IDLE_KEYS_MAX, FairThreads, LoopTurns, Places, Turns, halves
+from dibs.server.shares import IDLE_KEYS_MAX, SHARED_SECONDS, FairThreads, LoopTurns, Places, Turns, Users, halves
 
 PATIENCE_SECONDS = 20
 ONE = Places(total=1, per_key=1, alone=1)
@@ -68,6 +68,26 @@ def test_a_key_alone_has_all_places_but_one() -> None:
 def test_a_key_has_half_of_the_places_while_another_waits() -> None:
     assert running(waiting(halves(32), a=100, b=100)) == {"a": 16, "b": 16}
     assert running(waiting(Places(total=4, per_key=1, alone=2), a=9, b=9, c=9)) == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_key_has_half_of_the_places_while_others_ask_for_something_else() -> None:
+    turns = waiting(halves(4), a=100)
+    for _ in range(2):
+        assert turns.take(is_shared=True) is not None
+    assert turns.take(is_shared=True) is None
+    assert turns.take() is not None, "alone, it has one more"
+
+
+def test_a_server_has_several_users_while_requests_come_with_different_keys() -> None:
+    users = Users()
+    for at in (0.0, 1.0, 2.0):
+        users.note("a", at)
+        assert not users.are_several(at)
+    users.note("b", 3.0)
+    assert users.are_several(3.0 + SHARED_SECONDS / 2)
+    assert not users.are_several(3.0 + SHARED_SECONDS)
+    users.note("a", 100.0)
+    assert users.are_several(100.0)
 
 
 def test_the_first_work_of_another_key_finds_a_place() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -19,7 +20,7 @@ from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
 from dibs.server.ops.connection import use_key
 from dibs.server.shared_calls import OnEnd, SharedCalls
-from dibs.server.shares import KEY, FairThreads, Places, halves
+from dibs.server.shares import KEY, FairThreads, Places, Users, halves
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
 from dibs.store.contract import Store, Watch
@@ -33,10 +34,9 @@ R = TypeVar("R")
 VERB_THREADS = 32
 WAITING_THREADS = 256
 #: Verbs that may hold the writer for long. What runs at once is committed together, and others wait for all of it.
-LONG_VERBS = Places(total=4, per_key=1, alone=2)
-#: Together fewer than the store's read connections, so that reads block neither verbs nor authentication. Long answers
-#: compute in Python, which one thread does at a time: more of them at once would answer no key sooner.
-LONG_READS = Places(total=4, per_key=2, alone=2)
+LONG_VERBS = Places(total=4, per_key=1, alone=3)
+#: Together fewer than the store's read connections, so that reads block neither verbs nor authentication.
+LONG_READ_THREADS = 4
 SMALL_READ_THREADS = 4
 KEY_THREADS = 4
 #: One key may use half of the waiting threads.
@@ -95,8 +95,9 @@ class Service:
         self.callers = Callers(self.board, browser_mark)
         store.on_freed = self.feed.wake_waiters
         self._verbs = FairThreads("verb", halves(VERB_THREADS))
-        self._long_verbs = FairThreads("long", LONG_VERBS)
-        self._reads = FairThreads("read", LONG_READS)
+        self._users = Users()
+        self._long_verbs = FairThreads("long", LONG_VERBS, self._users)
+        self._reads = FairThreads("read", halves(LONG_READ_THREADS), self._users)
         self._small_reads = FairThreads("look", halves(SMALL_READ_THREADS))
         self._keys = ThreadPoolExecutor(KEY_THREADS, "key")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
@@ -156,9 +157,8 @@ class Service:
         caller = self.callers.cached(request)
         if caller is None:
             caller = await self._ask_for_key(lambda: self.callers.authenticate(request))
-        request.state.caller = caller.key
         KEY.set(caller.key)
-        use_key(request.scope, caller.key)
+        self._use_key(request, caller.key)
         self.callers.require_role(caller, role)
         known = caller
         request.state.cookie = self.callers.cookie_to_renew(request, known)
@@ -170,10 +170,14 @@ class Service:
         caller = self.callers.cached(request)
         if caller is None or request.headers.get("authorization") is None:
             return False
-        request.state.caller = caller.key
-        use_key(request.scope, caller.key)
+        self._use_key(request, caller.key)
         self.callers.require_role(caller, role)
         return True
+
+    def _use_key(self, request: Request, key: str) -> None:
+        request.state.caller = key
+        self._users.note(key, time.monotonic())
+        use_key(request.scope, key)
 
     async def run(self, work: Callable[[], T], *, is_long: bool = False) -> T:
         """Run a verb in a thread. `is_long`: it writes so much that others would wait for it."""

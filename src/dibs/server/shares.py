@@ -1,8 +1,8 @@
 """Shares of a server's work: whoever has a key gets their turn, however much another key asks for.
 
 Work waits in a queue of its key. The next to run is that of the key that has used the least so far, so a share binds
-only while another key waits: a key that is alone gets everything, but for a place that stays free for the next one. A
-key that comes back after a pause starts level with the others; it saves nothing up.
+only while another key asks for something: a key that is alone gets everything, but for a place that stays free for the
+next one. A key that comes back after a pause starts level with the others; it saves nothing up.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ T = TypeVar("T")
 
 #: The key whose request the current task serves; requests without a key share the empty one.
 KEY: ContextVar[str] = ContextVar("key", default="")
+#: For how long after the last request of another key nobody is alone.
+SHARED_SECONDS = 2.0
 #: Of so many keys that are idle it is remembered what they used.
 IDLE_KEYS_MAX = 1_000
 
 
 class Places(NamedTuple):
-    """How much may run at once: in all, of one key while another waits, and of one key while none waits."""
+    """How much may run at once: in all, of one key while others use the server too, and of one key that is alone."""
 
     total: int
     per_key: int
@@ -34,8 +36,26 @@ class Places(NamedTuple):
 
 
 def halves(total: int) -> Places:
-    """One key has half while another waits, and otherwise all but one: so another need not wait for what is long."""
+    """One key has half while another asks, and otherwise all but one: so another need not wait for what is long."""
     return Places(total, max(1, total // 2), max(1, total - 1))
+
+
+class Users:
+    """Whether a server is used with more than one key. Knows no clock."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._changed_at = float("-inf")
+
+    def note(self, key: str, now: float) -> None:
+        """A request with this key."""
+        if key != self._last:
+            if self._last:
+                self._changed_at = now
+            self._last = key
+
+    def are_several(self, now: float) -> bool:
+        return now < self._changed_at + SHARED_SECONDS
 
 
 class Turns(Generic[T]):
@@ -58,11 +78,12 @@ class Turns(Generic[T]):
         self._count += 1
         self._waiting[key].append((self._count, work))
 
-    def take(self) -> tuple[str, T] | None:
-        """The next work, which counts as running until `end`; None if nothing may run now."""
+    def take(self, *, is_shared: bool = False) -> tuple[str, T] | None:
+        """The next work, which counts as running until `end`; None if nothing may run now. `is_shared`: other keys ask
+        for something else."""
         if not self._waiting or self._total >= self._places.total:
             return None
-        limit = self._places.alone if len(self._waiting) == 1 else self._places.per_key
+        limit = self._places.per_key if is_shared or len(self._waiting) > 1 else self._places.alone
         ready = (key for key in self._waiting if self._running[key] < limit)
         key = min(ready, key=lambda key: (self._used[key], self._waiting[key][0][0]), default=None)
         if key is None:
@@ -139,10 +160,12 @@ class Task(NamedTuple):
 
 
 class FairThreads:
-    """Threads for the work of many keys. What work costs is the time for which it had its thread."""
+    """Threads for the work of many keys. What work costs is the time for which it had its thread. With `users`, a key
+    has no more than its share while others use the server: its work delays them, whatever they wait for."""
 
-    def __init__(self, name: str, places: Places) -> None:
+    def __init__(self, name: str, places: Places, users: Users | None = None) -> None:
         self._turns: Turns[Task] = Turns(places)
+        self._users = users
         self._threads = ThreadPoolExecutor(places.total, name)
         self._lock = threading.Lock()
 
@@ -172,7 +195,8 @@ class FairThreads:
             with self._lock:
                 if cost:
                     self._turns.end(ended, cost)
-                found = self._turns.take()
+                is_shared = self._users is not None and self._users.are_several(time.monotonic())
+                found = self._turns.take(is_shared=is_shared)
                 may_run_more = found is not None and self._turns.only_one_waits
             if found is None:
                 return
