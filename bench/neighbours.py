@@ -4,7 +4,7 @@
     python -m bench neighbours --ways streams,views --source ../other/src
 
 Each way has a server of its own on a copy of one board. The neighbour has a key of its own, and asks at fixed instants,
-or as soon as it has the answer to the last. First nobody else asks, and then a process with one other key does what the way says.
+or when it has the last answer. First nobody else asks, and then a process with one other key does what the way says.
 The bound is five times the quiet p99, or 100 ms if that is more. What is not answered with 200 within ten seconds is
 an error. With `--source`, the server is that of another version. Times are in milliseconds, medians of the rounds.
 """

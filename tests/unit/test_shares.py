@@ -224,3 +224,23 @@ def test_a_task_that_was_cancelled_takes_no_turn_and_keeps_none() -> None:
         assert waits[2].done()
 
     asyncio.run(test())
+
+
+def test_in_each_round_of_a_loop_a_few_begin_and_a_key_that_comes_late_is_among_the_next() -> None:
+    begun: list[str] = []
+
+    async def request(turns: LoopTurns, key: str) -> None:
+        await turns.step(key)
+        begun.append(key)
+
+    async def test() -> None:
+        turns = LoopTurns(halves(4))
+        flood = [asyncio.ensure_future(request(turns, "a")) for _ in range(100)]
+        await asyncio.sleep(0)
+        late = asyncio.ensure_future(request(turns, "b"))
+        await asyncio.wait([late], timeout=PATIENCE_SECONDS)
+        await asyncio.gather(*flood)
+
+    asyncio.run(test())
+    assert begun.index("b") <= 2 * 4, begun[:20]
+    assert begun.count("a") == 100

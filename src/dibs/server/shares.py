@@ -125,6 +125,19 @@ class LoopTurns:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
+        await self._wait(key)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._end(key, time.perf_counter() - start)
+
+    async def step(self, key: str) -> None:
+        """A turn that ends once the loop has run what is ready now: so many begin with each round of the loop."""
+        await self._wait(key)
+        asyncio.get_running_loop().call_soon(self._end, key, 1.0)
+
+    async def _wait(self, key: str) -> None:
         began = asyncio.get_running_loop().create_future()
         self._turns.put(key, began)
         self._begin()
@@ -134,11 +147,6 @@ class LoopTurns:
             if began.done() and not began.cancelled():
                 self._end(key, 0.0)
             raise
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._end(key, time.perf_counter() - start)
 
     def _begin(self) -> None:
         while (found := self._turns.take()) is not None:

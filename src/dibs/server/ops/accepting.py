@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dibs.errors import StoreUnavailable
 from dibs.server.ops.open_files import FileLimit
 
-#: More at once would be handled in one go, before any request of others.
-ACCEPTED_AT_ONCE = 8
+#: More at once would hold up the event loop.
+ACCEPTED_AT_ONCE = 64
 #: How long a socket may be silent, and how long at least if others need its place. Clients speak first, so that their
 #: first byte usually comes with the connection.
 SILENT_SECONDS, SILENT_SECONDS_MIN = 10.0, 0.05
