@@ -80,9 +80,8 @@ def test_a_key_has_half_of_the_places_while_others_ask_for_something_else() -> N
 
 def test_a_server_has_several_users_while_requests_come_with_different_keys() -> None:
     users = Users()
-    for at in (0.0, 1.0, 2.0):
-        users.note("a", at)
-        assert not users.are_several(at)
+    users.note("a", 0.0)
+    assert not users.are_several(0.0)
     users.note("b", 3.0)
     assert users.are_several(3.0 + SHARED_SECONDS / 2)
     assert not users.are_several(3.0 + SHARED_SECONDS)
@@ -105,6 +104,17 @@ def test_a_key_that_has_half_may_have_more_once_the_other_waits_no_longer() -> N
     assert running(turns) == {"b": 2}
     lone = waiting(halves(4), a=9, b=1)
     assert running(lone) == {"a": 3, "b": 1}
+
+
+def test_work_that_finds_nothing_waiting_begins_at_once_and_counts() -> None:
+    turns = waiting(halves(4))
+    assert [turns.begin("a") for _ in range(4)] == [True, True, True, False]
+    assert turns.begin("b")
+    turns.end("a", 5.0)
+    turns.put("a", "a0")
+    turns.put("b", "b0")
+    assert not turns.begin("c"), "others were first"
+    assert turns.take() == ("b", "b0"), "it has used less"
 
 
 def test_idle_keys_are_forgotten() -> None:

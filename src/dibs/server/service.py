@@ -176,7 +176,8 @@ class Service:
 
     def _use_key(self, request: Request, key: str) -> None:
         request.state.caller = key
-        self._users.note(key, time.monotonic())
+        if key != self._users.last:
+            self._users.note(key, time.monotonic())
         use_key(request.scope, key)
 
     async def run(self, work: Callable[[], T], *, is_long: bool = False) -> T:

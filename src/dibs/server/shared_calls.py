@@ -44,7 +44,7 @@ class SharedCalls:
     def __init__(self, store: Store, settings: Settings, threads: FairThreads) -> None:
         """`threads` call the verbs if the store cannot share commits."""
         self._commits, self._threads = store.shared_commits(), threads
-        self._board = Board(store if self._commits is None else self._commits.store, settings, actor="dibs")
+        self.board = Board(store if self._commits is None else self._commits.store, settings, actor="dibs")
         self._turns: Turns[Call] = Turns(halves(CALLS_AT_STORE))
         #: Calls that have ended, and whether the loop was told of them.
         self._ended: deque[Ended] = deque()
@@ -70,12 +70,11 @@ class SharedCalls:
         call = Call(self, key, work, then, on_end)
         if self._commits is None:
             self._threads.start(key, lambda: call.end(call.work))
+        elif self._turns.begin(key):
+            self._commits.call(call.work, call.end)
         else:
             self._turns.put(key, call)
             self._hand_over()
-
-    def call_verb(self, work: Callable[[Board], T]) -> T:
-        return work(self._board)
 
     def tell(self, ended: Ended, loop: asyncio.AbstractEventLoop) -> None:
         """Called in any thread."""
@@ -117,7 +116,7 @@ class Call:
     def work(self) -> Any:
         began = time.perf_counter()
         try:
-            return self._calls.call_verb(self._verb)
+            return self._verb(self._calls.board)
         finally:
             self._seconds = time.perf_counter() - began
 

@@ -44,15 +44,14 @@ class Users:
     """Whether a server is used with more than one key. Knows no clock."""
 
     def __init__(self) -> None:
-        self._last = ""
+        self.last = ""
         self._changed_at = float("-inf")
 
     def note(self, key: str, now: float) -> None:
-        """A request with this key."""
-        if key != self._last:
-            if self._last:
-                self._changed_at = now
-            self._last = key
+        """A request with another key than the last."""
+        if self.last:
+            self._changed_at = now
+        self.last = key
 
     def are_several(self, now: float) -> bool:
         return now < self._changed_at + SHARED_SECONDS
@@ -70,6 +69,20 @@ class Turns(Generic[T]):
         #: What each key has used, at least as much as the key that ran last had used at that time.
         self._used: dict[str, float] = {}
         self._level = 0.0
+
+    def begin(self, key: str) -> bool:
+        """`put` and `take` in one, for work that runs at once because nothing waits: whether it does."""
+        running = self._running.get(key, 0)
+        if self._waiting or running >= self._places.alone or self._total >= self._places.total:
+            return False
+        self._running[key] = running + 1
+        self._total += 1
+        used = self._used.get(key, 0.0)
+        if used < self._level:
+            self._used[key] = self._level
+        else:
+            self._used[key] = self._level = used
+        return True
 
     def put(self, key: str, work: T) -> None:
         if key not in self._waiting:

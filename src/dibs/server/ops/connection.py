@@ -198,6 +198,8 @@ class Connection(HttpToolsProtocol):
         if key != self._key:
             self.room.move(self._key, key)
             self._key = key
+        if not self.room.is_full:
+            return
         try:
             self.room.require_share(key)
         except StoreUnavailable:
