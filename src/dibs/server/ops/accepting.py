@@ -109,13 +109,14 @@ class Acceptor:
         #: Connections that are being made, with the instant at which that began.
         self._starting: dict[asyncio.Task[None], float] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._is_paused = False
+        self._is_paused = self._is_closed = False
 
     def start(self) -> None:
         self._listener.setblocking(False)
         self._loop.add_reader(self._listener, self._accept_some)
 
     def close(self) -> None:
+        self._is_closed = True
         self._loop.remove_reader(self._listener)
         if self._timer is not None:
             self._timer.cancel()
@@ -208,7 +209,7 @@ class Acceptor:
 
     def _resume(self) -> None:
         self._is_paused = False
-        if self._listener.fileno() >= 0:
+        if not self._is_closed:
             self._loop.add_reader(self._listener, self._accept_some)
 
     def _look_later(self, seconds: float) -> None:
