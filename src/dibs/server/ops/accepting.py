@@ -27,7 +27,7 @@ HANDSHAKE_SECONDS, HANDSHAKE_SECONDS_MIN = 10.0, 1.0
 #: How many handshakes go on at once: each has buffers of a quarter of a megabyte.
 HANDSHAKES_MAX = 128
 #: How often it is looked whether there is room again.
-RETRY_SECONDS = 0.05
+RETRY_SECONDS = 0.005
 #: How long there must have been room before the log says so, so that the log cannot be filled.
 QUIET_SECONDS = 10.0
 #: When a client whose connection was refused may try again.
