@@ -173,7 +173,7 @@ def _round(folder: str, full: str, name: str, seconds: float, source: str | None
     with connect(path, seeded=False) as board:
         neighbour = board.create_key(AGENT, agent="neighbour")[1]
     words = ("--tls-cert", f"{folder}/cert.pem", "--tls-key", f"{folder}/key.pem") if way.tls else ()
-    variables = {} if source is None else {"PYTHONPATH": source}
+    variables = {} if source is None else {"PYTHONPATH": os.path.abspath(source)}
     try:
         with served(path, "--quiet", *words, variables=variables, files=way.files) as server:
             mine = Neighbour(server.url, neighbour, keeps=way.files is None)
