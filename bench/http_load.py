@@ -38,13 +38,16 @@ class Served(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(store: str, *words: str, variables: Mapping[str, str] = {}) -> Iterator[Served]:
-    """`variables` are more of its environment: with PYTHONPATH, the server of another version."""
+def served(store: str, *words: str, variables: Mapping[str, str] = {}, files: int | None = None) -> Iterator[Served]:
+    """`variables` are more of its environment: with PYTHONPATH, the server of another version. `files`: its limit of
+    open files."""
     with connect(store, seeded=False) as board:
         key = board.create_key(AGENT, agent="coder")[1]
     with tempfile.TemporaryDirectory() as home, open(os.path.join(home, "log"), "w") as log:
         environment = {"PATH": os.environ["PATH"], "HOME": home, "LOGNAME": "bench", "DIBS_STORE": store, **variables}
         command = [sys.executable, "-m", "dibs.cli.main", "serve", "--port", "0", "--json", *words]
+        if files is not None:
+            command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
         with subprocess.Popen(command, cwd=home, env=environment, stdout=subprocess.PIPE, stderr=log) as process:
             assert process.stdout is not None
             told = json.loads(process.stdout.readline())

@@ -20,6 +20,7 @@ OF_TARGETS: dict[str, tuple[str, ...]] = {
     "hot_verbs": ("--rounds", "2", "--seconds", "3", "--verbs", "heartbeat,next; done"),
     "large": (),
     "many_agents": ("--seconds", "15"),
+    "neighbours": (),
     "postgres": ("--rounds", "3", "--workers", "8", "--seconds", "2", "--only", "dibs,pgbench,pgqueuer,procrastinate"),
     "growth": (),
     "vault": ("--only", "fleets"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from bench.neighbours import WAYS
 from bench.parts import Rows
 
 
@@ -81,6 +82,7 @@ def all_targets() -> Iterator[Target]:
     yield from _sqlite()
     yield from _commands()
     yield from _http()
+    yield from _neighbours()
     yield from _postgres()
     yield from _large()
     yield from _vault()
@@ -138,6 +140,16 @@ def _http() -> Iterator[Target]:
         )
         what = f"HTTP on {store}, 1,000 agents, 1M ended, stats each 3 s: claim p99"
         yield Target(what, "many_agents", "ms", 1.2, False, read, "the run without", quiet, True)
+
+
+def _neighbours() -> Iterator[Target]:
+    for way in WAYS.values():
+        worst = Cell("of the bound", {"one key": way.what})
+        what = f"HTTP, another key while {way.what}"
+        yield Target(what, "neighbours", "of 100 ms or 5 x quiet", 1.0, False, worst)
+    yield Target(
+        "HTTP, another key: requests that failed", "neighbours", "", 0, False, Cell("errors", {"one key": "all"})
+    )
 
 
 def _postgres() -> Iterator[Target]:

@@ -21,8 +21,10 @@ from dibs.cli.server import keep_key
 from dibs.model import ROLES
 from dibs.server import STOP_SECONDS
 from dibs.server.api.bodies import VALUES_MAX
+from dibs.server.api.verb_routes import PAGE_RECORDS, WHOLE_RECORDS
 from dibs.server.auth import guard
 from dibs.server.ops import workers
+from dibs.server.ops.accepting import HANDSHAKE_SECONDS, SILENT_SECONDS
 from dibs.server.ops.connection import HEAD_BYTES_MAX, HEAD_SECONDS
 from dibs.server.ops.run import KEEP_ALIVE_SECONDS
 from dibs.server.service import WAIT_SECONDS_MAX, WAITS
@@ -131,8 +133,11 @@ def test_the_figures_are_those_of_the_code() -> None:
         f"{WAIT_SECONDS_MAX:.0f} seconds",
         f"{WAITS.limit}, and {WAITS.limit_per_key} with one key; the next gets 503",
         f"closed after {KEEP_ALIVE_SECONDS} seconds",
+        f"{WHOLE_RECORDS:,}, except for the `newest` events; a page has at most {PAGE_RECORDS:,} entries",
     ):
         assert words in limits, words
+    assert SILENT_SECONDS == HANDSHAKE_SECONDS
+    assert f"closed after {SILENT_SECONDS:.0f} seconds" in limits
     said = " ".join(prose(OPERATIONS).split())
     assert f"still going on after {STOP_SECONDS} seconds" in said
     assert f"up to {workers.PAUSE_SECONDS_MAX:.0f} seconds if it keeps dying" in said

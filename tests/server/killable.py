@@ -20,8 +20,10 @@ import uvicorn
 
 from dibs.config import DEFAULTS, ServerSettings
 from dibs.server import app
+from dibs.server.ops.accepting import Room
 from dibs.server.ops.address import listen
-from dibs.server.ops.connection import Connection
+from dibs.server.ops.connection import limited_by
+from dibs.server.ops.open_files import raise_limit
 from dibs.server.ops.run import Server
 from dibs.server.service import Service, Streaming
 from dibs.store.open import open_store
@@ -93,15 +95,16 @@ def main(order: dict[str, Any]) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, order["send_buffer_bytes"])
     port = listener.getsockname()[1]
     service = Service(open_store(order["store"], DEFAULTS), DEFAULTS, streaming=Streaming(**order["streaming"]))
+    room = Room(raise_limit())
     config = uvicorn.Config(
         app.make(service, settings, port, None),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=10,
         ws="none",
-        http=Connection,
+        http=limited_by(room),
     )
-    Server(config, service, lambda: print(port, flush=True)).run(sockets=[listener])
+    Server(config, service, lambda: print(port, flush=True), room).run(sockets=[listener])
 
 
 if __name__ == "__main__":

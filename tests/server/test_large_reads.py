@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from dibs.config import DEFAULTS
 from dibs.errors import Invalid
 from dibs.model import AGENT, VIEWER
 from dibs.server.api.responses import ANSWER_BYTES_MAX
+from dibs.server.api.verb_routes import PAGE_RECORDS, WHOLE_RECORDS
 from dibs.server.compat import wire_format
 from dibs.server.service import Service
 from dibs.store.http.store import PAGE_BYTES
@@ -84,7 +86,7 @@ def read_all(server: Serving, key: str) -> int:
 def whole_is_refused(server: Serving, key: str) -> None:
     """Whoever does not ask for pages does not take the first for all there is."""
     caller = Caller(server.url, key)
-    answer = caller("GET", "/v1/items?limit=100000")
+    answer = caller("GET", "/v1/items?limit=10000")
     assert (answer.status, answer.code, answer.json["facts"]["field"]) == (422, "INVALID", "limit")
     fit = answer.json["facts"]["fit"]
     assert caller("GET", f"/v1/items?limit={fit}").status == 200
@@ -93,6 +95,28 @@ def whole_is_refused(server: Serving, key: str) -> None:
     assert ANSWER_BYTES_MAX - 2 * len(BODY) < len(page.body) <= ANSWER_BYTES_MAX + len(b"[]")
     last = page.json[-1]["id"]
     assert caller.ok("GET", f"/v1/items?limit=1&after={last}")[0]["id"] > last
+
+
+def test_what_is_long_comes_in_pages_and_our_own_clients_get_all_of_it(tmp_path: Path) -> None:
+    count = PAGE_RECORDS + 3
+    with serving(tmp_path, "--quiet") as server, board_of(server) as board:
+        for start in range(0, count, 1000):
+            board.add_many([{"id": f"item-{n:05}", "title": "T"} for n in range(start, min(count, start + 1000))])
+        caller = Caller(server.url, board.create_key(VIEWER)[1])
+        for path in ("/v1/items", "/v1/events", "/v1/runs"):
+            whole = caller("GET", f"{path}?limit={WHOLE_RECORDS + 1}")
+            assert (whole.status, whole.code, whole.json["facts"]["field"]) == (422, "INVALID", "limit"), path
+            assert str(WHOLE_RECORDS) in whole.json["detail"], path
+            assert caller("GET", f"{path}?limit={WHOLE_RECORDS}").status == 200, path
+        page = caller("GET", "/v1/items?limit=100000&bytes_max=16000000")
+        assert (page.status, len(page.json)) == (206, PAGE_RECORDS)
+        rest = caller("GET", f"/v1/items?limit=100000&bytes_max=16000000&after={page.json[-1]['id']}")
+        assert (rest.status, len(rest.json)) == (200, 3)
+        assert caller("GET", "/v1/events?limit=100000&newest=true").status == 200, "the end of the feed has no pages"
+        listed = json.loads(server.dibs("list", "--json", "--limit", "100000").stdout)["items"]
+        assert len({item["id"] for item in listed}) == count
+        told = json.loads(server.dibs("events", "--json", "--after", "0", "--limit", "100000").stdout)["events"]
+        assert [event["id"] for event in told] == [event.id for event in board.events(limit=100_000)]
 
 
 def test_a_history_and_texts_that_grow_in_json_are_bounded_like_everything(tmp_path: Path) -> None:

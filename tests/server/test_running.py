@@ -23,7 +23,7 @@ import pytest
 from dibs.board import connect
 from dibs.cli.server import access_lines, keep_key, prepare_access, streams_line
 from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS, ServerSettings
-from dibs.model import ADMIN, AGENT, LOGIN
+from dibs.model import ADMIN, AGENT, LOGIN, VIEWER
 from dibs.server.ops.address import listen
 from dibs.server.ops.connection import HEAD_BYTES_MAX
 from dibs.server.ops.open_files import FileLimit
@@ -169,8 +169,8 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
             stack.callback(made.close)
             return made
 
-        def asked(path: str, by: http.client.HTTPConnection) -> http.client.HTTPResponse:
-            by.request("GET", path, headers={"Authorization": f"Bearer {caller.key}"})
+        def asked(path: str, by: http.client.HTTPConnection, key: str | None = caller.key) -> http.client.HTTPResponse:
+            by.request("GET", path, headers={} if key is None else {"Authorization": f"Bearer {key}"})
             answer = by.getresponse()
             stack.callback(answer.close)
             return answer
@@ -182,22 +182,30 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
         assert {one.status for one in listening} == {200}
         full = f"the server already has {streams} listening requests"
         assert refused(asked("/api/events", connected())) == (503, full)
+        with connect(shop.told["store"]) as board:
+            neighbour = board.create_key(VIEWER)[1]
         others = [connected() for _ in range(room.connections_max - streams)]
         for one in others:
             one.connect()
-        assert refused(asked("/livez", others[-1])) == (503, "the server has too many connections")
+        share = room.connections_max // 2
+        full = f"the server has too many connections, and this key more than its {share}"
+        assert refused(asked("/livez", others[-1], None)) == (503, "the server has too many connections")
+        assert refused(asked("/v1/me", connected())) == (503, full)
+        assert asked("/v1/me", connected(), neighbour).status == 200, "a key with less than its share"
         for _ in range(room.files):
             with suppress(ConnectionResetError):  # cut off
                 connected().connect()
+        assert asked("/v1/me", connected(), neighbour).status == 200, "those who say nothing make room"
         with connect(shop.told["store"]) as board:
             board.add("heard of", id="x")
         assert any(line == b"event: added\n" for line in iter(listening[0].readline, b""))
         stack.close()
         end = time.monotonic() + PATIENCE_SECONDS
-        while caller("GET", "/livez").status == 503:
+        while caller("GET", "/v1/me").status == 503:
             assert time.monotonic() < end, "it does not notice that they are gone"
         log = shop.log()
     assert "Too many open files" not in log
+    assert log.count("are in use; more are refused or wait") == 1, "a line for a change, not for a connection"
 
 
 def test_a_stop_answers_what_is_going_on_and_sends_home_who_waits(tmp_path: Path) -> None:

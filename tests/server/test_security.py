@@ -81,8 +81,49 @@ def test_a_request_has_one_host(shop: Served) -> None:
     assert not shop.nobody.bytes(head + b"\r\n").startswith(b"HTTP/1.1 200")
     for two in (b"Host: evil.example\r\n" + own, own + b"Host: evil.example\r\n", own + own):
         assert not shop.nobody.bytes(head + two + b"\r\n").startswith(b"HTTP/1.1 200"), two
-    absolute = b"GET http://evil.example/livez HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
-    assert b" 421 " in shop.nobody.bytes(absolute).splitlines()[0]
+
+
+def test_a_target_in_absolute_form_names_the_same_host(shop: Served) -> None:
+    own = f"127.0.0.1:{shop.admin.port}"
+    for target, host, status in (
+        ("evil.example", "evil.example", 421),
+        ("evil.example", own, 421),
+        (own, "evil.example", 421),
+        (f"user@{own}", own, 421),
+        (own, own, 200),
+    ):
+        for path in ("/livez", "/livez?x=//y"):
+            head = f"GET http://{target}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            answer = shop.nobody.bytes(head.encode())
+            assert answer.startswith(f"HTTP/1.1 {status}".encode()), (target, host, path, answer)
+
+
+def test_a_request_has_one_authorization(shop: Served) -> None:
+    mine, other = f"Authorization: Bearer {shop.admin.key}\r\n", "Authorization: Bearer dibs_nobody_nothing\r\n"
+    for headers, status in ((mine, 200), (mine + other, 401), (other + mine, 401), (mine + mine, 401)):
+        for method, path in (("GET", "/v1/me"), ("POST", "/v1/sweep")):
+            head = (
+                f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{shop.admin.port}\r\nConnection: close\r\n{headers}\r\n"
+            )
+            answer = shop.nobody.bytes(head.encode())
+            assert answer.startswith(f"HTTP/1.1 {status}".encode()), (headers, answer)
+
+
+def test_what_is_not_http_does_not_take_the_answer_of_the_request_before_it(shop: Served) -> None:
+    """The verb took effect: 400 in its place would say that it did not."""
+    for number, (key, status) in enumerate(((shop.admin.key, b"200"), ("dibs_nobody_nothing", b"401"))):
+        shop.board.add("t", id=f"garbage-{number}")
+        for path, body in ((f"/v1/items/garbage-{number}/park", "{}"), ("/v1/heartbeat", '{"session": "x"}')):
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{shop.admin.port}\r\nAuthorization: Bearer {key}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+            ).encode()
+            answer = shop.nobody.bytes(head + b"\0garbage\r\n\r\n")
+            expected = status if status == b"401" or path.endswith("park") else b"404"
+            assert answer.startswith(b"HTTP/1.1 " + expected), (path, answer)
+            assert answer.count(b"HTTP/1.1") == 1
+    assert shop.board.get("garbage-0").item.status == "parked"
+    assert shop.nobody.bytes(b"\0garbage\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
 def test_our_own_names_are_known(shop: Served) -> None:

@@ -8,17 +8,31 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from dibs.server.ops.accepting import Acceptor
 from dibs.server.ops.connection import Connection
+from dibs.server.ops.run import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What it has of its own, which is called by nobody else.
-OWN = {"file_limit", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout", "_leave_to_asgi", "_respond"}
-STATE = {"_timer", "_in_head", "_has_begun", "_head_bytes", "_parsed_bytes", "_arriving", "_ends_head"}
+OWN = {"room", "abort", "_count", "_start_timer", "_stop_timer", "_on_timeout", "_leave_to_asgi", "_respond"}
+OWN |= {"_use_key", "_has_unanswered", "_add_host_of_target"}
+STATE = {"_key", "_timer", "_in_head", "_has_begun", "_head_bytes", "_parsed_bytes", "_arriving", "_ends_head"}
 #: What is read and set of a request's state where it is answered without a task, and what else ASGI's way does then.
-CYCLE = ("scope", "body", "waiting_for_100_continue", "disconnected", "keep_alive", "response_started", "on_response")
+CYCLE = (
+    "more_body",
+    "response_complete",
+    "scope",
+    "body",
+    "waiting_for_100_continue",
+    "disconnected",
+    "keep_alive",
+    "response_started",
+    "on_response",
+)
 COMPLETION = """
                 self.response_complete = True
                 self.message_event.set()
@@ -50,8 +64,9 @@ def test_nothing_that_is_its_own_is_one_of_uvicorns_too() -> None:
 
 def test_what_it_reads_of_uvicorns_state_is_there() -> None:
     made = inspect.getsource(HttpToolsProtocol.__init__)
-    for name in ("connections", "scope", "transport", "loop", "app", "flow"):
+    for name in ("connections", "scope", "transport", "loop", "app", "flow", "headers", "cycle", "pipeline"):
         assert f"self.{name}" in made, name
+    assert "self.url = " in inspect.getsource(HttpToolsProtocol.on_message_begin)
     assert "self.write_paused" in inspect.getsource(FlowControl.__init__)
 
 
@@ -60,3 +75,13 @@ def test_an_answer_without_a_task_completes_a_request_as_uvicorn_does() -> None:
     for name in CYCLE:
         assert f"self.{name} =" in made, name
     assert COMPLETION in inspect.getsource(RequestResponseCycle.send)
+
+
+def test_it_makes_connections_as_uvicorn_does_and_accepts_none_itself() -> None:
+    made = inspect.getsource(uvicorn.Server.startup)
+    for argument in ("config=config", "server_state=self.server_state", "app_state=self.lifespan.state"):
+        assert argument in made, argument
+    assert "for sock in sockets:" in made, "without sockets it listens nowhere"
+    assert "self.transport: asyncio.Transport = None" in inspect.getsource(HttpToolsProtocol.__init__)
+    assert {"startup", "shutdown"} <= vars(Server).keys()
+    assert "connect_accepted_socket" in inspect.getsource(Acceptor)

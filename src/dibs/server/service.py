@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -18,7 +19,9 @@ from dibs.errors import DibsError
 from dibs.sdk.sweeper import Sweeper
 from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
-from dibs.server.shared_calls import CommitEach, OnEnd, SharedCalls
+from dibs.server.ops.connection import use_key
+from dibs.server.shared_calls import OnEnd, SharedCalls
+from dibs.server.shares import KEY, FairThreads, Places, Users, halves
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
 from dibs.server.streams.open_requests import OpenRequest, OpenRequests, Quota
 from dibs.store.contract import Store, Watch
@@ -31,8 +34,12 @@ R = TypeVar("R")
 #: As many verbs at once as one group commit can hold. Waiting requests have threads of their own and block no verb.
 VERB_THREADS = 32
 WAITING_THREADS = 256
-#: Fewer than the store's read connections, so that long answers block neither verbs nor authentication.
-READ_THREADS = 4
+#: Verbs that may hold the writer for long. What runs at once is committed together, and others wait for all of it.
+LONG_VERBS = Places(total=4, per_key=1, alone=3)
+#: Together fewer than the store's read connections, so that reads block neither verbs nor authentication.
+LONG_READ_THREADS = 4
+SMALL_READ_THREADS = 4
+KEY_THREADS = 4
 #: One key may use half of the waiting threads.
 WAITS = Quota(activity="waiting", limit=WAITING_THREADS, limit_per_key=WAITING_THREADS // 2, retry_seconds=1)
 #: After how many events the store's figures are brought up to date, and how many events at a time.
@@ -88,11 +95,15 @@ class Service:
         self.board = Board(store, settings, actor="dibs", watch=self.feed.watch_for(Waiter()))
         self.callers = Callers(self.board, browser_mark)
         store.on_freed = self.feed.wake_waiters
-        self._verbs = ThreadPoolExecutor(VERB_THREADS, "verb")
-        self._reads = ThreadPoolExecutor(READ_THREADS, "read")
+        self._verbs = FairThreads("verb", halves(VERB_THREADS))
+        self._users = Users()
+        self._long_verbs = FairThreads("long", LONG_VERBS, self._users)
+        self._reads = FairThreads("read", halves(LONG_READ_THREADS), self._users)
+        self._small_reads = FairThreads("look", halves(SMALL_READ_THREADS))
+        self._keys = ThreadPoolExecutor(KEY_THREADS, "key")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
         store.separate_readers()
-        self._shared_calls = SharedCalls(store.shared_commits() or CommitEach(store, self._verbs), settings)
+        self._shared_calls = SharedCalls(store, settings, self._verbs)
         self.open_requests = OpenRequests()
         self.callers.on_revoked = self.open_requests.check_now
         self._is_behind, self._counted_event = True, 0
@@ -124,8 +135,9 @@ class Service:
         """Call this after the last answer."""
         self.feed.stop()
         self._deliverer.stop()
-        self._verbs.shutdown(wait=True)
-        self._reads.shutdown(wait=True)
+        for threads in (self._verbs, self._long_verbs, self._reads, self._small_reads):
+            threads.shutdown()
+        self._keys.shutdown(wait=True)
         self._waits.shutdown(wait=True)
         self.open_requests.close()
         self._sign_out_browsers()
@@ -145,12 +157,13 @@ class Service:
         """Refuse a caller without a valid key of this role."""
         caller = self.callers.cached(request)
         if caller is None:
-            caller = await self.run(lambda: self.callers.authenticate(request))
-        request.state.caller = caller.key
+            caller = await self._ask_for_key(lambda: self.callers.authenticate(request))
+        KEY.set(caller.key)
+        self._use_key(request, caller.key)
         self.callers.require_role(caller, role)
         known = caller
         request.state.cookie = self.callers.cookie_to_renew(request, known)
-        if request.state.cookie is not None and not await self.run(lambda: self.callers.renew(known)):
+        if request.state.cookie is not None and not await self._ask_for_key(lambda: self.callers.renew(known)):
             request.state.cookie = None
 
     def is_admitted(self, request: Request, role: str) -> bool:
@@ -158,26 +171,39 @@ class Service:
         caller = self.callers.cached(request)
         if caller is None or request.headers.get("authorization") is None:
             return False
-        request.state.caller = caller.key
+        self._use_key(request, caller.key)
         self.callers.require_role(caller, role)
         return True
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run a verb in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._verbs, work)
+    def _use_key(self, request: Request, key: str) -> None:
+        request.state.caller = key
+        if key != self._users.last:
+            self._users.note(key, time.monotonic())
+        use_key(request.scope, key)
+
+    async def run(self, work: Callable[[], T], *, is_long: bool = False) -> T:
+        """Run a verb in a thread. `is_long`: it writes so much that others would wait for it."""
+        return await asyncio.wrap_future((self._long_verbs if is_long else self._verbs).submit(KEY.get(), work))
 
     async def run_hot(self, work: Callable[[Board], T], then: Callable[[T], R]) -> R:
         """Run a verb that is called all the time and never takes long: it shares its commit with others, if the store
         can do that. `then` is called with its answer after the commit, in a thread too."""
-        return await self._shared_calls.run(work, then)
+        return await self._shared_calls.run(KEY.get(), work, then)
 
-    def start_hot(self, work: Callable[[Board], T], then: Callable[[T], R], on_end: OnEnd) -> None:
+    def start_hot(self, key: str, work: Callable[[Board], T], then: Callable[[T], R], on_end: OnEnd) -> None:
         """`run_hot` without a task: `on_end` is called in the event loop."""
-        self._shared_calls.start(work, then, on_end)
+        self._shared_calls.start(key, work, then, on_end)
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read, which may take long, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._reads, work)
+        return await asyncio.wrap_future(self._reads.submit(KEY.get(), work))
+
+    async def read_one(self, work: Callable[[], T]) -> T:
+        """Run a read of one record, which waits for no long one."""
+        return await asyncio.wrap_future(self._small_reads.submit(KEY.get(), work))
+
+    async def _ask_for_key(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._keys, work)
 
     async def wait(self, request: Request, work: Callable[[Board], T]) -> T:
         """Run a verb that waits, in a thread and on a board whose waits end when the client disconnects."""

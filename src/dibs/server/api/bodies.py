@@ -1,4 +1,4 @@
-"""Request bodies. A small body is parsed at once; a larger one in a thread, one body at a time.
+"""Request bodies. A small body is parsed at once; a larger one in a thread, one body at a time, the keys in turn.
 
 Parser and validator hold the GIL until they finish, so the cost of a body is bounded before it reaches them: the guard
 limits its bytes, this module the number of its values. A single thread lets each large body reuse the memory of the
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from dibs.errors import Invalid
+from dibs.server.shares import KEY, FairThreads, halves
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,7 +32,7 @@ FIELDS_MAX = 100
 #: Describing an error costs more than the value it is about; beyond this many errors, only their number is reported.
 ERRORS_MAX = 100
 SEPARATORS = (b",", b"[", b"{")
-_thread = ThreadPoolExecutor(1, "body")
+_thread = FairThreads("body", halves(1))
 
 
 async def read(request: Request, model: type[Model]) -> Model:
@@ -68,7 +68,7 @@ async def read_signed(request: Request, bytes_max: int, require_signature: Calla
         if len(body) > bytes_max:
             raise HTTPException(413, f"a webhook has at most {bytes_max} bytes; webhook_bytes_max allows more")
     require_signature(body)
-    return await asyncio.get_running_loop().run_in_executor(_thread, _decode, body)
+    return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: _decode(body)))
 
 
 async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
@@ -83,7 +83,7 @@ async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
         more = message.get("more_body", False)
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
-    return await asyncio.get_running_loop().run_in_executor(_thread, parse, body)
+    return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: parse(body)))
 
 
 def _needed(found: Model | None) -> Model:
@@ -96,14 +96,22 @@ def _validate(body: bytearray, model: type[Model]) -> Model | None:
     data = _decode(body) if body else None
     # The decoded values may take several times the size of the body.
     body.clear()
-    if isinstance(data, dict) and len(data) > FIELDS_MAX:
-        raise Invalid(f"a body has at most {FIELDS_MAX} fields; this one has {len(data)}", field="body")
+    if isinstance(data, dict):
+        _require_few_fields(data)
     try:
         return None if data is None else model.model_validate(data)
     except ValidationError as error:
         if error.error_count() > ERRORS_MAX:
             raise Invalid(f"this body has {error.error_count()} errors", field="body") from None
         raise invalid(error.errors(include_url=False, include_context=False, include_input=False)[0]) from None
+
+
+def _require_few_fields(data: dict[str, Any]) -> None:
+    """Of the body and of each item in it: every field that a verb does not have is an error of its own."""
+    items = data.get("items")
+    for what, fields in (("a body", data), *(("an item", one) for one in (items if isinstance(items, list) else ()))):
+        if isinstance(fields, dict) and len(fields) > FIELDS_MAX:
+            raise Invalid(f"{what} has at most {FIELDS_MAX} fields; this one has {len(fields)}", field="body")
 
 
 def invalid(error: Any) -> Invalid:

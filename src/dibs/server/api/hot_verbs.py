@@ -92,7 +92,7 @@ class HotVerbs(TakesWhole):
                 response = responses.crashed()
             respond(response)
 
-        self._service.start_hot(call.find, call.respond, end)
+        self._service.start_hot(request.state.caller, call.find, call.respond, end)
         return True
 
     def _find(self, scope: Scope) -> tuple[HotRoute, dict[str, str]] | None:

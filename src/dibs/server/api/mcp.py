@@ -73,8 +73,10 @@ async def _answer(service: Service, request: Request, rpc: messages.Request) -> 
     if tools.blocks(rpc):
         return await service.wait(request, work)
     tool = tools.BY_NAME.get(str(rpc.params.get("name")))
-    run = service.read if tool is not None and tool.reads else service.run
-    return await run(lambda: work(service.board))
+    if tool is None or not tool.reads:
+        return await service.run(lambda: work(service.board), is_long=not bodies.is_small(request))
+    read = service.read_one if tool.verb in verb_routes.OF_ONE else service.read
+    return await read(lambda: work(service.board))
 
 
 def _call(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model
 
 from dibs import model
 from dibs.board import Board
@@ -105,7 +105,8 @@ def parameters_of(verb: str, *, without: frozenset[str]) -> dict[str, tuple[Any,
         found[parameter.name] = (_resolve(parameter.annotation), [] if default == () else default)
     if verb == "add_many":
         item: Any = create_model("NewItem", __base__=RequestBody, **_new_item_fields())  # type: ignore[call-overload]
-        found["items"] = (list[item], ...)
+        # Only the first error is told: describing all would take longer than a body that is valid.
+        found["items"] = (Annotated[list[item], FailFast()], ...)
     return found
 
 
@@ -126,7 +127,10 @@ def _new_item_fields() -> dict[str, tuple[Any, Any]]:
     for name, (hint, _) in _wire_fields(NewItem).items():
         default = NewItem.defaults().get(name, ...)
         is_tuple = getattr(hint, "__origin__", None) is tuple
-        found[name] = (list[str] if is_tuple else hint, list(default) if isinstance(default, tuple) else default)
+        found[name] = (
+            Annotated[list[str], FailFast()] if is_tuple else hint,
+            list(default) if isinstance(default, tuple) else default,
+        )
     found["id"] = (str | None, None)
     found["priority"] = (int | str, NewItem._defaults["priority"])
     return found

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from dibs import check
 from dibs.board import Board
-from dibs.errors import Unauthenticated
+from dibs.errors import Invalid, Unauthenticated
 from dibs.model import ADMIN, Grant, Owner
 from dibs.rules import items
 from dibs.server.api import bodies, schemas
@@ -23,12 +23,18 @@ from dibs.server.api.responses import ANSWER_BYTES_MAX, accepts_gzip, answer
 from dibs.server.auth.callers import Caller
 from dibs.server.ops.tracing import traced
 from dibs.server.service import WAIT_SECONDS_MAX, Service
+from dibs.store.contract import page
 from dibs.verbs import BY_NAME, VERBS, Verb
 
 #: The verbs that a fleet calls all day.
 HOT = ("heartbeat", "next", "claim", "done", "progress", "release")
+#: Verbs about many items in one transaction, and reads of one record.
+LONG = ("add_many", "bulk", "done_many")
+OF_ONE = ("get", "ticket", "why", "find_session")
+#: What one page of a list has, and what can be asked for without pages.
+PAGE_RECORDS, WHOLE_RECORDS = 2_000, 10_000
 IDEMPOTENCY_KEY = "idempotency-key"
-MORE = "a page, as large as `bytes_max` allows; more follows after its last element"
+MORE = f"a page, as large as `bytes_max` allows, of up to {PAGE_RECORDS} elements; more follows after its last one"
 
 
 def routes(service: Service) -> APIRouter:
@@ -100,10 +106,12 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
         if wait:
             return await service.wait(request, lambda board: asked.respond(asked.find(board)))
         if verb.method == "GET":
-            return await service.read(lambda: asked.respond(asked.find(service.board)))
+            read = service.read_one if verb.name in OF_ONE else service.read
+            return await read(lambda: asked.respond(asked.find(service.board)))
         if verb.name in HOT and bodies.is_small(request):
             return await service.run_hot(asked.find, asked.respond)
-        return await service.run(lambda: asked.respond(asked.find(service.board)))
+        is_long = verb.name in LONG or not bodies.is_small(request)
+        return await service.run(lambda: asked.respond(asked.find(service.board)), is_long=is_long)
 
     endpoint.__name__ = verb.name
     return endpoint
@@ -169,10 +177,28 @@ def call(
         arguments["request_id"] = request_id
     if arguments.get("wait_seconds"):
         arguments["wait_seconds"] = min(arguments["wait_seconds"], service.wait_seconds_max)
+    page_records = _page_records(arguments) if {"bytes_max", "limit"} <= accepted else None
+    if page_records is not None:
+        arguments["limit"] = page_records
     if "bytes_max" in accepted:
         arguments["bytes_max"] = min(arguments.get("bytes_max", ANSWER_BYTES_MAX), ANSWER_BYTES_MAX)
     found = getattr(board, verb.name)(**arguments)
+    if page_records is not None:
+        return page(found, more=found.more or len(found) == page_records)
     return found.replace(me={"role": caller.role, "actor": caller.actor}) if verb.name == "view" else found
+
+
+def _page_records(arguments: dict[str, Any]) -> int | None:
+    """The records of one page, if the caller asked for pages and more at a time. The end of the feed has no pages."""
+    limit = arguments.get("limit")
+    if limit is None or arguments.get("newest"):
+        return None
+    if "bytes_max" in arguments:
+        return PAGE_RECORDS if check.limit(limit) > PAGE_RECORDS else None
+    if check.limit(limit) > WHOLE_RECORDS:
+        text = f"limit is at most {WHOLE_RECORDS} over HTTP; with bytes_max there are pages, and more after the last"
+        raise Invalid(text, field="limit", fit=WHOLE_RECORDS)
+    return None
 
 
 def release_if_revoked(service: Service, request: Request, found: Any) -> None:

@@ -45,10 +45,13 @@ def secrets_of(request: Request) -> list[str]:
     """The secrets of a request, of which one may be valid; none if a browser's secret is in the header, or another
     secret in a cookie. A cookie counts only without an Authorization header, because only then the guard has checked
     the Origin of a change."""
-    header = request.headers.get("authorization")
-    if header is None:
+    headers = request.headers.getlist("authorization")
+    if not headers:
         return [secret for _, secret in browser_cookies(request)]
-    scheme, _, secret = header.partition(" ")
+    if len(headers) > 1:
+        # A proxy in front of the server may have looked at the other one.
+        raise Unauthenticated("a request has one Authorization header")
+    scheme, _, secret = headers[0].partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthenticated("the Authorization header must be: Bearer KEY")
     return [] if api_keys.is_for_browser(secret.strip()) else [secret.strip()]

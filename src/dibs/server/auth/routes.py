@@ -95,7 +95,7 @@ def key_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/me", **describe("me", "The key of this request", Me))
     async def me(request: Request) -> Response:
-        return await service.run(lambda: answer(service.caller(request).as_dict()))
+        return await service.read_one(lambda: answer(service.caller(request).as_dict()))
 
     return router
 

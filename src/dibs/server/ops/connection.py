@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
 import struct
 from abc import ABC, abstractmethod
@@ -22,15 +21,17 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dibs.errors import StoreUnavailable
 from dibs.server.api import responses
-from dibs.server.ops.open_files import FileLimit
+from dibs.server.ops.accepting import RETRY_AFTER_SECONDS, Room
 from dibs.text import json_text
 
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_SECONDS = 10.0
 TLS_BUFFER_BYTES = 16 * 1024
-#: When a client whose connection was refused may try again.
-RETRY_SECONDS = 5
 ABORT_EXTENSION = "dibs.abort"
+#: In the extensions of a request: the function that is told the key which the request came with.
+KEY_EXTENSION = "dibs.key"
+#: A request without one of these has no key.
+CREDENTIALS = frozenset({b"authorization", b"cookie"})
 #: In the extensions of a request whose whole body has arrived.
 COMPLETE_EXTENSION = "dibs.complete"
 #: A value of SO_LINGER: closing discards unsent data and resets the connection.
@@ -52,7 +53,9 @@ class TakesWhole(ABC):
 
 class Connection(HttpToolsProtocol):
     #: Limits the number of connections; None: unlimited.
-    file_limit: FileLimit | None = None
+    room: Room | None = None
+    #: Of the last request.
+    _key: str | None = None
     _timer: asyncio.TimerHandle | None = None
     #: Whether the next byte belongs to the head of a request; and whether a head has begun and is not complete.
     _in_head, _has_begun = True, False
@@ -68,16 +71,11 @@ class Connection(HttpToolsProtocol):
         # asyncio never resumes a writer that waits for an empty buffer.)
         transport.set_write_buffer_limits(high=TLS_BUFFER_BYTES if transport.get_extra_info("sslcontext") else 0)
         self._start_timer()
-        if self.file_limit is not None:
-            excess = len(self.connections) - self.file_limit.connections_max
-            if excess > self.file_limit.refused_max:
-                self.abort()
-            elif excess > 0:
-                # Not aborted: a client that sent a verb and gets no answer cannot know whether it took effect.
-                self.app = _refuse_connection
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self.room is not None:
+            self.room.leave(self._key)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -92,7 +90,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": self.abort}}
+        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": self.abort}, KEY_EXTENSION: {"use": self._use_key}}
         self._parsed_bytes = 0
         self._has_begun = True
 
@@ -107,6 +105,12 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = self._has_begun = False
         self._stop_timer()
+        if b"//" in self.url and not self.url.startswith(b"/"):
+            self._add_host_of_target()
+        if self.room is not None and self.room.is_full and CREDENTIALS.isdisjoint(name for name, _ in self.headers):
+            # Not aborted: a client that sent a verb and gets no answer cannot know whether it took effect.
+            self.room.tell_full()
+            self.app = _refuse_connection
         self._ends_head = True
         super().on_headers_complete()
         self._ends_head = False
@@ -155,7 +159,12 @@ class Connection(HttpToolsProtocol):
             self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer input that is not HTTP with a problem document, like every other refusal."""
+        """Answer input that is not HTTP with a problem document, like every other refusal. If requests that arrived
+        before it are not answered yet, their answers are the last ones: this one would be taken for one of them."""
+        if self._has_unanswered():
+            self.cycle.keep_alive = False
+            self.transport.pause_reading()
+            return
         body = json_text.line(responses.problem_body(400, "NOT_HTTP", msg)).encode()
         head = (
             f"HTTP/1.1 400 Bad Request\r\ncontent-type: {responses.PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n"
@@ -164,10 +173,38 @@ class Connection(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         self.transport.close()
 
+    def _has_unanswered(self) -> bool:
+        """Whether a whole request waits for its answer."""
+        last = self.cycle
+        return bool(self.pipeline) or not (last is None or last.response_complete or last.more_body)
+
+    def _add_host_of_target(self) -> None:
+        """A target in absolute form names a host, too. The guard refuses a request that names two."""
+        host = self.url.partition(b"//")[2]
+        for end in (b"/", b"?", b"#"):
+            host = host.partition(end)[0]
+        if any(name == b"host" and value.lower() != host.lower() for name, value in self.headers):
+            self.headers.append((b"host", host))
+
     def abort(self) -> None:
         with contextlib.suppress(OSError):  # closed already
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DISCARD_UNSENT)
         self.transport.abort()
+
+    def _use_key(self, key: str) -> None:
+        """Refuses a request, and closes the connection, if there is no room and this key has more than its share."""
+        if self.room is None:
+            return
+        if key != self._key:
+            self.room.move(self._key, key)
+            self._key = key
+        if not self.room.is_full:
+            return
+        try:
+            self.room.require_share(key)
+        except StoreUnavailable:
+            self.cycle.keep_alive = False
+            raise
 
     def _count(self, size: int) -> None:
         """Counts the parsed head, which may arrive together with a body."""
@@ -189,16 +226,22 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-def limited_by(limit: FileLimit) -> type[Connection]:
-    return type(Connection.__name__, (Connection,), {"file_limit": limit})
+def limited_by(room: Room) -> type[Connection]:
+    return type(Connection.__name__, (Connection,), {"room": room})
 
 
 async def _refuse_connection(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-    logging.warning("refused a connection: this process has as many as its limit of open files allows")
-    refusal = StoreUnavailable("the server has too many connections", retry_after_seconds=RETRY_SECONDS)
+    refusal = StoreUnavailable("the server has too many connections", retry_after_seconds=RETRY_AFTER_SECONDS)
     response = responses.problem(refusal.http_status, refusal.code, refusal.message, refusal.facts)
     response.headers["connection"] = "close"
     await response(scope, receive, send)
+
+
+def use_key(scope: MutableMapping[str, Any], key: str) -> None:
+    """Tell the connection of a request which key it came with, if it is a `Connection`."""
+    found = scope.get("extensions", {}).get(KEY_EXTENSION)
+    if found is not None:
+        found["use"](key)
 
 
 def abort_of(scope: MutableMapping[str, Any]) -> Callable[[], None] | None:

@@ -24,7 +24,7 @@ class FileLimit(Value):
 
     @property
     def refused_max(self) -> int:
-        """How many connections beyond that get a refusal; more are aborted."""
+        """How many connections beyond that are accepted, for a refusal or for a key that has few."""
         return self.files // 16
 
     def streams_max(self, wanted: int) -> int:

@@ -6,9 +6,11 @@ advice to repeat them, and ends streams with the cursor to resume at.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
@@ -19,38 +21,50 @@ from dibs.config import ServerSettings
 from dibs.github.intake import Intake
 from dibs.server import STOP_SECONDS, app
 from dibs.server.ops import logs, open_files
-from dibs.server.ops.address import BACKLOG
+from dibs.server.ops.accepting import Acceptor, Room
 from dibs.server.ops.connection import limited_by
 from dibs.server.ops.idle import IdleStop
 from dibs.server.service import Service, Streaming
 
 KEEP_ALIVE_SECONDS = 5
+#: How long a thread that computes keeps the event loop waiting; Python's own 5 ms would, with several such threads,
+#: delay each step of a short verb by that much for each of them.
+SWITCH_SECONDS = 0.001
 #: After so many new objects the collector looks at them, for a few milliseconds.
 NEW_OBJECTS_MAX = 10_000
-#: asyncio accepts up to its backlog of connections before it handles any of them, and each is an open file.
-ACCEPTED_AT_ONCE = 8
 
 
 class Server(uvicorn.Server):
     """When a signal stops it, ends streams and waiting requests, and exits with 0."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None], room: Room) -> None:
         super().__init__(config)
-        self._service, self._on_started = service, on_started
+        self._service, self._room, self._on_started = service, room, on_started
+        self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])  # asyncio would count a connection only after its TLS handshake
         for listener in sockets or ():
-            listener.listen(BACKLOG)  # asyncio has set the kernel's queue to `ACCEPTED_AT_ONCE`
+            self._acceptors.append(Acceptor(listener, self._room, self._make_connection, self.config.ssl))
+            self._acceptors[-1].start()
         # What was imported stays: the collector would look at it again and again, in a view for a third of its time.
         gc.freeze()
         # A command collects rarely, since it ends soon. Here, one such collection would stop all requests for 25 ms.
         gc.set_threshold(NEW_OBJECTS_MAX)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.stop()
+        for acceptor in self._acceptors:
+            acceptor.close()
         await super().shutdown(sockets)
+
+    def _make_connection(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Does not record the signal: uvicorn would raise it again at the end, and the exit code would not be 0."""
@@ -90,6 +104,7 @@ def make_server(
         application = IdleStop(
             application, background.idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None), background.is_gone
         )
+    room = Room(limit)
     config = uvicorn.Config(
         application,
         log_config=None,
@@ -97,8 +112,7 @@ def make_server(
         server_header=False,
         date_header=False,
         lifespan="on",
-        http=limited_by(limit),
-        backlog=ACCEPTED_AT_ONCE,
+        http=limited_by(room),
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=settings.tls_cert,
@@ -106,5 +120,5 @@ def make_server(
         proxy_headers=False,
         ws="none",
     )
-    server = Server(config, service, on_started)
+    server = Server(config, service, on_started, room)
     return server

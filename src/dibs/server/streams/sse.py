@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
@@ -21,6 +21,7 @@ from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.api.responses import problem_body, redacted_json
 from dibs.server.ops.connection import abort_of
 from dibs.server.service import Service
+from dibs.server.shares import LoopTurns, halves
 from dibs.server.streams.feed import RETRY_SECONDS
 from dibs.server.streams.filters import EventFilter, ProjectCache, ProjectsOf
 from dibs.server.streams.open_requests import OpenRequest
@@ -41,6 +42,10 @@ CURSOR_DIGITS_MAX = 16
 COALESCE_SECONDS = 0.05
 #: Reading for streams that are behind has its own threads, so that many of them delay no verb.
 READ_THREADS = 2
+#: How many streams at once take their next page while they have more than that to send: each page is the time of the
+#: event loop, and the pages of a long history would take it from everybody else. Streams at the same cursor share a
+#: read, so that a few more than there are threads may wait for one.
+REPLAYS = halves(16)
 #: The timer checks all streams this many times within the shortest of their timeouts.
 TICKS = 4
 
@@ -65,6 +70,7 @@ class Streams:
         self.feed.on_news.append(self.wake)
         read_vitals = service.board.store.vitals
         self.vitals = VitalSigns(lambda: self._in_thread(read_vitals), self._wake_all, self._go_back)
+        self.replays = LoopTurns(REPLAYS)
         self._backlog = BacklogReader(lambda cursor: self._in_thread(lambda: self._pages.from_store(cursor)))
 
     @contextmanager
@@ -174,6 +180,8 @@ class Stream(Response):
         self.abort: Callable[[], None] | None = None
         self._refusal: DibsError | None = None
         self._disconnected = False
+        #: Whether there was more to send after the last page.
+        self._is_replaying = False
         self.request = open_request(self._refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -217,10 +225,9 @@ class Stream(Response):
     async def _send_page(self) -> bool:
         """Whether there may be another page."""
         try:
-            page = await self._streams.page(self._cursor)
+            page, chunk = await self._next_page()
             if page is None:
                 return False
-            chunk = await self.filter.apply(page, self._streams.projects_of)
         except DibsError as refusal:
             if isinstance(refusal, StoreUnavailable) and not isinstance(refusal, StoreUnusable):
                 await asyncio.sleep(RETRY_SECONDS)
@@ -228,11 +235,18 @@ class Stream(Response):
                 self._refusal = refusal
             return True
         self._cursor = page.end
+        self._is_replaying = page.end < self._streams.feed.newest
         if chunk:
             await self._send_chunk(chunk)
         # Otherwise a client that reads fast would keep the event loop for itself.
         await asyncio.sleep(0)
         return True
+
+    async def _next_page(self) -> tuple[EventPage | None, bytes]:
+        """The page, and what of it is sent. News go to all streams at once; a replay waits for its turn."""
+        async with self._streams.replays.turn(self.request.key) if self._is_replaying else nullcontext():
+            page = await self._streams.page(self._cursor)
+            return page, b"" if page is None else await self.filter.apply(page, self._streams.projects_of)
 
     async def _send_chunk(self, chunk: bytes) -> None:
         self.stalled_at = _now()
