@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +14,11 @@ import pytest
 
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
-from dibs.model import Pulse
-from dibs.server.ops import metrics
+from dibs.model import Key, Pulse
+from dibs.server.ops import board_metrics, metrics
+from dibs.server.ops.store_state import StoreState
 from dibs.server.service import Service
+from dibs.store.contract import Store
 from dibs.store.http.transport import Reply, sender
 from dibs.testing.harness import Harness
 from tests.docs.markdown import code, read, table
@@ -139,6 +143,8 @@ def test_figures_need_a_key(watched: Watched) -> None:
 
 def test_every_metric_is_documented_and_every_documented_one_is_there(watched: Watched) -> None:
     work(watched.board, watched.harness)
+    watched.board.backup(os.path.join(watched.harness.folder, "backup"))
+    watched.board.store.put_key(key("3f9a", 30, 20), seconds=30 * DAY)
     watched.await_heard()
     text = watched.get("/metrics").body.decode()
     kinds = dict(re.findall(r"^# TYPE (dibs_\w+) (\w+)$", text, re.MULTILINE))
@@ -149,6 +155,7 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(watched: W
             labels[base] |= set(re.findall(r'(\w+)="', found)) - {"le"}
     told = {code(name)[0]: (kind, set(code(labels))) for name, kind, labels, _ in DOCUMENTED}
     # When they were made is told beside counters, and nobody's business.
+    del told["dibs_certificate_expires_timestamp_seconds"]  # this server has none
     assert told == {name: (kinds[name], labels[name]) for name in kinds if not name.endswith("_created")}
 
 
@@ -171,30 +178,41 @@ def pulse(**changes: object) -> Pulse:
 def test_types_beyond_the_most_frequent_are_one() -> None:
     counts = {f"type-{n}": 1000 - n for n in range(100)}
     ready = [{"type": type, "priority": 5, "count": count} for type, count in counts.items()]
-    found = metrics.ready_counts(pulse(ready=ready, ready_total=sum(counts.values()) + 7))
+    found = board_metrics.ready_counts(pulse(ready=ready, ready_total=sum(counts.values()) + 7))
     types = {type for type, _ in found}
-    assert len(types) == metrics.TYPES_MAX + 1
-    assert found["other", "5"] == sum(1000 - n for n in range(metrics.TYPES_MAX, 100))
+    assert len(types) == board_metrics.TYPES_MAX + 1
+    assert found["other", "5"] == sum(1000 - n for n in range(board_metrics.TYPES_MAX, 100))
     assert found["other", "other"] == 7
 
 
 class Asked:
-    """A store that counts how often it is asked, and is away when told so."""
+    """A store that counts how often it is asked, and is away, or hangs, when told so."""
 
     def __init__(self) -> None:
         self.times, self.away = 0, False
+        self.lets_go = threading.Event()
+        self.lets_go.set()
 
     def pulse(self) -> Pulse:
         self.times += 1
+        assert self.lets_go.wait(60)
         if self.away:
             raise StoreUnavailable("away")
         return pulse(waiters=3)
 
+    def keys(self) -> tuple[Key, ...]:
+        return ()
 
-def scraped(store: Asked, times: int) -> dict[str, float]:
+    def free_bytes(self) -> None:
+        return None
+
+
+def collector(store: Asked) -> board_metrics.BoardCollector:
+    return board_metrics.BoardCollector(cast("Store", store), StoreState(cast("Store", store)), None)
+
+
+def scraped(board_now: board_metrics.BoardCollector, times: int = 1) -> dict[str, float]:
     """What the last of so many scrapes finds."""
-    service = SimpleNamespace(board=SimpleNamespace(store=store))
-    board_now = metrics.BoardCollector(cast("Service", service))
     for _ in range(times):
         found = {sample.name: sample.value for metric in board_now.collect() for sample in metric.samples}
     return found
@@ -204,15 +222,17 @@ def scraped(store: Asked, times: int) -> dict[str, float]:
 def test_scrapes_within_a_second_share_one_look(
     monkeypatch: pytest.MonkeyPatch, kept_seconds: float, asked: int
 ) -> None:
-    monkeypatch.setattr(metrics, "PULSE_SECONDS", kept_seconds)
+    monkeypatch.setattr(board_metrics, "PULSE_SECONDS", kept_seconds)
     store = Asked()
-    assert scraped(store, 5)["dibs_waiters"] == 3
+    assert scraped(collector(store), 5)["dibs_waiters"] == 3
     assert store.times == asked
 
 
 def test_methods_are_few_and_streams_are_not_measured() -> None:
-    board, feed = SimpleNamespace(store=Asked()), SimpleNamespace(on_events=[])
-    figures = metrics.Metrics(cast(Service, SimpleNamespace(board=board, feed=feed)))
+    store, feed = Asked(), SimpleNamespace(on_events=[])
+    known = StoreState(cast("Store", store))
+    service = SimpleNamespace(board=SimpleNamespace(store=store), feed=feed, store_state=known)
+    figures = metrics.Metrics(cast(Service, service))
     for method, path in (
         ("GET", "/v1/items"),
         ("PROPFIND", "/v1/items"),
@@ -232,4 +252,56 @@ def test_methods_are_few_and_streams_are_not_measured() -> None:
 def test_a_store_that_is_away_is_told() -> None:
     store = Asked()
     store.away = True
-    assert scraped(store, 1) == {"dibs_store_up": 0}
+    assert scraped(collector(store)) == {"dibs_store_up": 0, "dibs_store_writable": 0}
+
+
+def test_a_store_that_hangs_keeps_no_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of the scrape before are given for a minute; one thread waits for the store, however many scrapes."""
+    monkeypatch.setattr(board_metrics, "PULSE_SECONDS", 0)
+    monkeypatch.setattr(board_metrics, "WAIT_SECONDS", 0.01)
+    store = Asked()
+    scrapes = collector(store)
+    store.lets_go.clear()
+    assert scraped(scrapes, 3) == {"dibs_store_up": 0, "dibs_store_writable": 0}
+    assert store.times == 1
+    store.lets_go.set()
+    assert any(scraped(scrapes).get("dibs_waiters") == 3 for _ in range(1000))
+    store.lets_go.clear()
+    asked = store.times
+    assert scraped(scrapes, 3)["dibs_waiters"] == 3
+    assert store.times <= asked + 1
+    monkeypatch.setattr(board_metrics, "KEPT_SECONDS", 0)
+    assert "dibs_waiters" not in scraped(scrapes)
+    store.lets_go.set()
+
+
+def key(id: str, days: float, left: float, **changes: object) -> Key:
+    """A key that was valid for so many days and is for so many more, at the instant NOW."""
+    expires_at = int((NOW + left * DAY) * 1000)
+    made = Key(id=id, role="agent", agent=None, digest="", created_at=int(expires_at - days * DAY * 1000))
+    return made.replace(**{"expires_at": expires_at, **changes})
+
+
+NOW, DAY = 1_800_000_000.0, 86400.0
+
+
+def test_keys_that_somebody_has_to_replace_are_told() -> None:
+    told = {
+        "soon": key("soon", 30, 2),
+        "later": key("later", 90, 40),
+        "just-expired": key("just-expired", 30, -0.5),
+    }
+    quiet = [
+        key("for-a-day", 1, 0.5),
+        key("for-ever", 30, 2, expires_at=None),
+        key("revoked", 30, 2, revoked_at=1),
+        key("long-expired", 30, -3),
+        key("login", 30, 2, role="login"),
+        key("replaced", 30, 1),
+        key("successor", 30, 29, line="replaced"),
+    ]
+    found = board_metrics.expiring((*quiet, *told.values()), NOW)
+    assert [one.id for one in found] == ["just-expired", "soon", "successor", "later"]
+    many = tuple(key(f"key-{n}", 30, 20 - n / 100) for n in range(200))
+    assert [one.id for one in board_metrics.expiring(many, NOW)][:2] == ["key-199", "key-198"]
+    assert len(board_metrics.expiring(many, NOW)) == board_metrics.KEYS_MAX

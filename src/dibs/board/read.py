@@ -5,6 +5,7 @@ from __future__ import annotations
 from dibs import check
 from dibs.board import base
 from dibs.board.base import BoardBase
+from dibs.errors import StoreUnavailable
 from dibs.model import ADMIN
 
 TYPE_CHECKING = False
@@ -194,8 +195,15 @@ class ReadVerbs(BoardBase):
     def load(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         return self.store.load(records)
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str) -> StoreUnavailable | None:
+        """Write a backup. The answer is why its time could not be recorded for the pulse, if it could not: the caller
+        may only read, or the disk of the board is full. The backup is complete all the same."""
         self.store.backup(path)
+        try:
+            self.store.note_backup()
+        except StoreUnavailable as refusal:
+            return refusal
+        return None
 
     def restore(self, path: str, *, actor: str | None = None) -> int:
         from dibs.store import board_files

@@ -97,10 +97,12 @@ def backup_options(parser: Parser) -> None:
 def backup(cli: Cli) -> None:
     path = _backup_file(cli)
     with Progress(f"backing up to {clean(cli.args.file)}"):
-        cli.board.backup(path)
+        unrecorded = cli.board.backup(path)
     size = os.path.getsize(path)
     megabytes = cli.paint(f"{size / 1e6:.1f} MB", "dim")
     cli.reply({"backup": path, "bytes": size}, f"{cli.paint('backed up', 'green')} to {clean(path)}  {megabytes}")
+    if unrecorded is not None:
+        cli.notice(f"the metrics of a server do not show this backup: its time is not recorded: {unrecorded.message}")
 
 
 def restore_options(parser: Parser) -> None:

@@ -258,6 +258,9 @@ class Key(Value):
     An `agent` key acts for the sessions that it registered, only of this agent if one is named. So does a `person` key,
     whose sessions may be of kind person. An `admin` key acts for any session. A `login` key signs a browser in once,
     as an admin; `login-viewer` does so as a viewer.
+
+    `name` says what the key is for. `last_used_at` may lag by an hour. `line` is the first of the keys that this one
+    replaces: the keys of a line act for the same sessions.
     """
 
     id: str
@@ -267,6 +270,9 @@ class Key(Value):
     created_at: int = 0
     expires_at: int | None = None
     revoked_at: int | None = None
+    name: str | None = None
+    last_used_at: int | None = None
+    line: str | None = None
 
 
 class Request(Value):

@@ -239,7 +239,9 @@ class Pulse(Value):
 
     `ready` counts the claimable items by type and by priority, clamped to 0 to 10. `sessions` counts the live sessions
     by the health of their least healthy claim, or as `idle`. `heartbeat_lag_seconds` is the age of the oldest renewal
-    of a live claim.
+    of a live claim; people send no heartbeats, so their claims do not count there. `waiting_for_person` items have a
+    plan or a draft to approve, the oldest for `waiting_for_person_seconds`. `last_backup_at` is None if `backup` was
+    never used.
     """
 
     ready: list[dict[str, Any]]
@@ -249,6 +251,10 @@ class Pulse(Value):
     sessions: dict[str, int]
     waiters: int
     conflicts_avoided: int
+    waiting_for_person: int = 0
+    waiting_for_person_seconds: float = 0.0
+    webhooks_disabled: int = 0
+    last_backup_at: int | None = None
 
 
 class Prune(Value):

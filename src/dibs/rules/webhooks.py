@@ -94,6 +94,11 @@ def attempted(now: int, webhook: Webhook, attempt: Attempt) -> tuple[Webhook, De
     return failed.replace(cursor=event.id, attempts=0, retry_at=None, dead=webhook.dead + 1), letter
 
 
+def given_up(webhook: Webhook) -> bool:
+    """Whether deliveries failed until the webhook was disabled."""
+    return webhook.disabled_at is not None and webhook.disabled_reason != BY_HAND
+
+
 def disabled(now: int, webhook: Webhook, reason: str) -> Webhook:
     return webhook.replace(disabled_at=now, disabled_reason=reason, retry_at=None)
 

@@ -20,6 +20,7 @@ from dibs.server.auth import routes as auth_routes
 from dibs.server.auth.guard import Guard
 from dibs.server.compat import session_task, story_011
 from dibs.server.ops import address, health
+from dibs.server.ops.certificates import Certificate
 from dibs.server.ops.metrics import Metrics
 from dibs.server.service import Service
 from dibs.server.streams import sse
@@ -38,6 +39,7 @@ def make(
     log: TextIO | None,
     more_hosts: Sequence[str] = (),
     intake: Intake | None = None,
+    certificate: Certificate | None = None,
 ) -> ASGIApp:
     """The whole application, for an ASGI server. `more_hosts`: accepted in the Host header beside the server's own.
     With an `intake` that has secrets, it accepts webhooks of GitHub."""
@@ -60,7 +62,7 @@ def make(
     for kind, handle in responses.HANDLERS.items():
         app.add_exception_handler(kind, handle)
     app.state.service = service
-    metrics = Metrics(service)
+    metrics = Metrics(service, certificate)
     parts = (verb_routes, board_routes, sse, mcp, health, session_task, story_011, pages)
     routers = [part.routes(service) for part in parts]
     routers += [auth_routes.key_routes(service), metrics.routes()]

@@ -15,11 +15,13 @@ from fastapi import Request
 
 from dibs.board import Board
 from dibs.config import SERVER_DEFAULTS, Settings
-from dibs.errors import DibsError
+from dibs.errors import DibsError, StoreUnavailable
+from dibs.model import VIEWER
 from dibs.sdk.sweeper import Sweeper
 from dibs.server import background
 from dibs.server.auth.callers import Caller, Callers
 from dibs.server.ops.connection import use_key
+from dibs.server.ops.store_state import StoreState
 from dibs.server.shared_calls import OnEnd, SharedCalls
 from dibs.server.shares import KEY, FairThreads, Places, Users, halves
 from dibs.server.streams.feed import POLL_SECONDS, ClientGone, Feed, Waiter
@@ -46,6 +48,8 @@ WAITS = Quota(activity="waiting", limit=WAITING_THREADS, limit_per_key=WAITING_T
 CATCH_UP_EVENTS = 1000
 CATCH_UP_BATCH = 2000
 CATCH_UP_PAUSE_SECONDS = 0.05
+#: How long a scrape may wait for its key to be checked.
+ADMIT_SECONDS = 0.4
 #: Proxies cut longer requests.
 WAIT_SECONDS_MAX = 60.0
 
@@ -94,6 +98,7 @@ class Service:
         self.feed = Feed(Board(store, settings, actor="dibs"))
         self.board = Board(store, settings, actor="dibs", watch=self.feed.watch_for(Waiter()))
         self.callers = Callers(self.board, browser_mark)
+        self.store_state = StoreState(store)
         store.on_freed = self.feed.wake_waiters
         self._verbs = FairThreads("verb", halves(VERB_THREADS))
         self._users = Users()
@@ -115,6 +120,7 @@ class Service:
     def start(self) -> None:
         self._sign_out_browsers()
         self.feed.start()
+        self.store_state.start()
         if self._sweeps:
             self._sweeper.start()
             watch = self.feed.watch_for(Waiter())(None)
@@ -128,12 +134,18 @@ class Service:
         """Whether the background threads run."""
         return self.feed.is_running and (self._sweeper.is_alive() or not self._sweeps)
 
+    def note(self, error: Exception) -> None:
+        """What a request was refused with: it may say something about the store."""
+        if isinstance(error, StoreUnavailable):
+            self.store_state.note(error)
+
     def stop(self) -> None:
         self.feed.stop()
+        self.store_state.stop()
 
     def close(self) -> None:
         """Call this after the last answer."""
-        self.feed.stop()
+        self.stop()
         self._deliverer.stop()
         for threads in (self._verbs, self._long_verbs, self._reads, self._small_reads):
             threads.shutdown()
@@ -166,8 +178,23 @@ class Service:
         if request.state.cookie is not None and not await self._ask_for_key(lambda: self.callers.renew(known)):
             request.state.cookie = None
 
+    async def admit_scrape(self, request: Request) -> None:
+        """`admit` for metrics, within `ADMIT_SECONDS` also when the store does not answer: then a key is accepted that
+        was valid a while ago."""
+        try:
+            if not self.store_state.answers:
+                raise TimeoutError
+            await asyncio.wait_for(self.admit(request, VIEWER), ADMIT_SECONDS)
+        except (TimeoutError, StoreUnavailable):
+            caller = self.callers.formerly_valid(request)
+            if caller is None:
+                text = "the store does not answer, so the key cannot be checked"
+                raise StoreUnavailable(text, retry_after_seconds=1) from None
+            request.state.caller, request.state.cookie = caller.key, None
+
     def is_admitted(self, request: Request, role: str) -> bool:
-        """`admit` for a request with a key in its header; False if the store has to be read for it."""
+        """`admit` for a request with a key in its header; False if the store has to be read for it, or is gone."""
+        self.store_state.require_there()
         caller = self.callers.cached(request)
         if caller is None or request.headers.get("authorization") is None:
             return False
@@ -183,11 +210,13 @@ class Service:
 
     async def run(self, work: Callable[[], T], *, is_long: bool = False) -> T:
         """Run a verb in a thread. `is_long`: it writes so much that others would wait for it."""
+        self.store_state.require_there()
         return await asyncio.wrap_future((self._long_verbs if is_long else self._verbs).submit(KEY.get(), work))
 
     async def run_hot(self, work: Callable[[Board], T], then: Callable[[T], R]) -> R:
         """Run a verb that is called all the time and never takes long: it shares its commit with others, if the store
         can do that. `then` is called with its answer after the commit, in a thread too."""
+        self.store_state.require_there()
         return await self._shared_calls.run(KEY.get(), work, then)
 
     def start_hot(self, key: str, work: Callable[[Board], T], then: Callable[[T], R], on_end: OnEnd) -> None:
@@ -196,17 +225,21 @@ class Service:
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read, which may take long, in a thread."""
+        self.store_state.require_there()
         return await asyncio.wrap_future(self._reads.submit(KEY.get(), work))
 
     async def read_one(self, work: Callable[[], T]) -> T:
         """Run a read of one record, which waits for no long one."""
+        self.store_state.require_there()
         return await asyncio.wrap_future(self._small_reads.submit(KEY.get(), work))
 
     async def _ask_for_key(self, work: Callable[[], T]) -> T:
+        self.store_state.require_there()
         return await asyncio.get_running_loop().run_in_executor(self._keys, work)
 
     async def wait(self, request: Request, work: Callable[[Board], T]) -> T:
         """Run a verb that waits, in a thread and on a board whose waits end when the client disconnects."""
+        self.store_state.require_there()
         waiter = Waiter(lambda: self.callers.reauthenticate(request))
         open_request = self.open_request(WAITS, request, lambda refusal: self.feed.cancel(waiter, refusal))
         board = Board(self.board.store, self.settings, actor="dibs", watch=self.feed.watch_for(waiter))

@@ -43,6 +43,39 @@ class LagsByTheYoungest(Mistake):
         return self.inner.pulse().replace(heartbeat_lag_seconds=min(ages, default=0.0))
 
 
+@caught_by("pulses", "test_a_person_who_holds_an_item_is_not_late")
+class ExpectsHeartbeatsOfPeople(Mistake):
+    def pulse(self) -> Pulse:
+        ages = [line.age_seconds for line in self.inner.who() if line.claim is not None]
+        return self.inner.pulse().replace(heartbeat_lag_seconds=max(ages, default=0.0))
+
+
+@caught_by("pulses", "test_what_waits_for_a_person_is_counted_from_the_oldest")
+class SaysNotSinceWhen(Mistake):
+    def pulse(self) -> Pulse:
+        pulse: Pulse = self.inner.pulse()
+        waiting = self.inner.list(statuses=["pending_approval"], limit=1000)
+        newest = max((item.updated_at for item in waiting), default=None)
+        oldest = min((item.updated_at for item in waiting), default=None)
+        if oldest is None or newest is None:
+            return pulse
+        late = (newest - oldest) / 1000
+        return pulse.replace(waiting_for_person_seconds=pulse.waiting_for_person_seconds - late)
+
+
+@caught_by("pulses", "test_a_backup_leaves_its_time")
+class ForgetsItsBackups(Mistake):
+    def note_backup(self) -> None:
+        pass
+
+
+@caught_by("pulses", "test_a_webhook_that_was_given_up_counts_and_a_paused_one_does_not")
+class CountsWhatIsPaused(Mistake):
+    def pulse(self) -> Pulse:
+        disabled = sum(webhook.disabled_at is not None for webhook in self.inner.webhooks())
+        return self.inner.pulse().replace(webhooks_disabled=disabled)
+
+
 @caught_by("pulses", "test_a_session_is_as_healthy_as_its_least_healthy_claim")
 class EverybodyIsWell(Mistake):
     def pulse(self) -> Pulse:

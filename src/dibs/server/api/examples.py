@@ -253,6 +253,7 @@ _VALUES: dict[str, Value] = {
             sessions={"expiring": 0, "warning": 0, "orphaned": 0, "stale": 0, "healthy": 1, "idle": 1},
             waiters=0,
             conflicts_avoided=1,
+            last_backup_at=_AT,
         ),
         KEY,
         _WEBHOOK,

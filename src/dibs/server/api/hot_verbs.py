@@ -63,6 +63,7 @@ class HotVerbs(TakesWhole):
                 self._service, request, route.role, lambda: route.endpoint(request, **in_path)
             )
         except Exception as error:
+            self._service.note(error)
             handle = next(handle for kind, handle in responses.HANDLERS.items() if isinstance(error, kind))
             response = await handle(request, error)
             if handle is responses.on_crash:
@@ -86,6 +87,7 @@ class HotVerbs(TakesWhole):
 
         def end(response: Response, error: Exception | None) -> None:
             if isinstance(error, DibsError):
+                self._service.note(error)
                 response = responses.refused(error)
             elif error is not None:
                 logging.error("a verb failed", exc_info=error)

@@ -138,6 +138,8 @@ def crashed() -> Response:
 
 async def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, DibsError)
+    if "app" in request.scope:
+        request.app.state.service.note(error)
     return refused(error)
 
 

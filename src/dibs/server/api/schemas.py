@@ -71,7 +71,7 @@ for _name, _kind in (vars(model) | vars(dashboard) | vars(webhooks)).items():
         VALUES[_name] = create_model(_kind.__name__, __config__=STRICT, **_wire_fields(_kind))
 
 
-def make_model(name: str, example: dict[str, Any], **fields: Any) -> type[BaseModel]:
+def make_model(name: str, example: dict[str, Any], /, **fields: Any) -> type[BaseModel]:
     """The model of an answer that is not a value of `dibs.model`. A field is a type, or a type and a default."""
     typed = {field: hint if isinstance(hint, tuple) else (hint, ...) for field, hint in fields.items()}
     made: type[BaseModel] = create_model(name, __config__={**STRICT, **with_examples(example)}, **typed)  # type: ignore[call-overload]

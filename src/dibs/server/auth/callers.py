@@ -32,6 +32,8 @@ COOKIES_MAX = 5
 #: How long a valid key is cached, and so for how long a key that was revoked elsewhere remains valid here.
 CACHE_SECONDS = 1.0
 CACHE_KEYS_MAX = 10_000
+#: For how long a key that was valid is accepted for metrics while the store is gone and cannot tell.
+GONE_CACHE_SECONDS = 86400.0
 #: How long a browser stays signed in without being used, how often that is extended, and how long at most.
 COOKIE_SECONDS = 12 * 3600
 RENEWAL_SECONDS = 3600.0
@@ -153,6 +155,16 @@ class Callers:
         for digest in digests_of(request):
             until, _, caller = self._cache.get(digest, NOT_CACHED)
             if until > time.monotonic():
+                return caller
+        return None
+
+    def formerly_valid(self, request: Request) -> Caller | None:
+        """The caller, if the key was valid here within `GONE_CACHE_SECONDS`: for metrics while the store is gone."""
+        now = time.monotonic()
+        for digest in digests_of(request):
+            until, key, caller = self._cache.get(digest, NOT_CACHED)
+            is_live = key is not None and (key.expires_at is None or key.expires_at > time.time() * 1000)
+            if is_live and until + GONE_CACHE_SECONDS > now:
                 return caller
         return None
 

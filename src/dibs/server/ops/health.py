@@ -64,7 +64,7 @@ def routes(service: Service) -> APIRouter:
             raise StoreUnavailable("the server is stopping", retry_after_seconds=1)
         if not service.is_healthy:
             raise StoreUnavailable("a background thread of the server has ended; restart the server")
-        await service.run(lambda: service.board.store.due_seconds())
+        service.store_state.require_ready()
         return answer({"ready": True})
 
     # The routes above need no key.

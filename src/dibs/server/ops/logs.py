@@ -61,7 +61,10 @@ class LogFormatter(logging.Formatter):
             text = f"{text}\n{self.formatException(record.exc_info)}"
         text = api_keys.without_secrets(text)
         at, level = timestamp(record.created), record.levelname.lower()
-        return json.dumps({"at": at, "level": level, "message": text}) if self._as_json else f"{at} {level} {text}"
+        if not self._as_json:
+            return f"{at} {level} {text}"
+        facts: dict[str, Any] = getattr(record, "facts", {})
+        return json.dumps({"at": at, "level": level, "message": text, **facts})
 
 
 def install(as_json: bool) -> None:

@@ -5,29 +5,24 @@ Each label has a bounded number of values: further types, methods and paths coun
 
 from __future__ import annotations
 
+import asyncio
 import functools
-import threading
-import time
-from collections import Counter as Counts
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector
 
-from dibs.errors import DibsError
-from dibs.model import Event, Pulse
+from dibs.model import Event
 from dibs.server.api.endpoints import AuthRoute, Content, describe
+from dibs.server.ops.board_metrics import OTHER, BoardCollector
+from dibs.server.ops.certificates import Certificate
 from dibs.server.service import Service
 
-#: The store is read at most this often, however many scrapes there are.
-PULSE_SECONDS = 1.0
-TYPES_MAX = 20
-OTHER = "other"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Responses that last until the client disconnects: their duration says nothing about the server.
 STREAMS = frozenset({"/api/events"})
@@ -54,11 +49,11 @@ DURATION_BUCKETS = (1, 5, 15, 60, 300, 900, 1800, 3600, 2 * 3600, 4 * 3600, 8 * 
 
 
 class Metrics:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, certificate: Certificate | None = None) -> None:
         self._service = service
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._registry.register(BoardCollector(service))
+        self._registry.register(BoardCollector(service.board.store, service.store_state, certificate))
         self._claims = Counter("dibs_claims", "Granted claims", registry=self._registry)
         self._ends = Counter("dibs_runs_ended", "Ended runs, by outcome", ["outcome"], registry=self._registry)
         for outcome in ENDS:
@@ -105,15 +100,29 @@ class Metrics:
             self._histogram(method if method in METHODS else OTHER, path, str(status)).observe(seconds)
 
     def routes(self) -> APIRouter:
-        router = APIRouter(tags=["health"], route_class=AuthRoute)
+        router = APIRouter(tags=["health"], route_class=ScrapeRoute)
         content = Content(media_type="text/plain", description="in Prometheus's text format")
 
         @router.get("/metrics", **describe("metrics", "Metrics for Prometheus", content))
         async def metrics(request: Request) -> Response:
-            text = await self._service.run(lambda: generate_latest(self._registry))
+            # Not with the threads of verbs, which may all wait for the store.
+            text = await asyncio.to_thread(generate_latest, self._registry)
             return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
         return router
+
+
+class ScrapeRoute(AuthRoute):
+    """Is admitted and answers within a second also when the store does not answer."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = APIRoute.get_route_handler(self)
+
+        async def handler(request: Request) -> Response:
+            await request.app.state.service.admit_scrape(request)
+            return await handle(request)
+
+        return handler
 
 
 class StartTimes:
@@ -132,70 +141,6 @@ class StartTimes:
         """The seconds since `start`; None if there was none."""
         started_at = self._at.pop(event.item, None)
         return None if started_at is None else max(0, event.at - started_at) / 1000
-
-
-class BoardCollector(Collector):
-    """Reads the store at each scrape; scrapes within a second share one read."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._lock = threading.Lock()
-        self._pulse: Pulse | None = None
-        self._read_at = float("-inf")
-
-    def describe(self) -> Iterator[Metric]:
-        """Empty, so that registering does not read the store."""
-        yield from ()
-
-    def collect(self) -> Iterator[Metric]:
-        pulse = self._read()
-        yield GaugeMetricFamily("dibs_store_up", "Whether the store answered this scrape", float(pulse is not None))
-        if pulse is None:
-            return
-        ready = GaugeMetricFamily("dibs_ready_items", "Claimable items", labels=["type", "priority"])
-        for (type, priority), count in ready_counts(pulse).items():
-            ready.add_metric([type, priority], count)
-        yield ready
-        yield GaugeMetricFamily("dibs_active_claims", "Live claims", pulse.active_claims)
-        yield GaugeMetricFamily(
-            "dibs_heartbeat_lag_seconds",
-            "Age of the oldest renewal of a live claim",
-            pulse.heartbeat_lag_seconds,
-        )
-        sessions = GaugeMetricFamily("dibs_sessions", "Live sessions, by health", labels=["health"])
-        for health, count in pulse.sessions.items():
-            sessions.add_metric([health], count)
-        yield sessions
-        yield GaugeMetricFamily("dibs_waiters", "Live tickets in the queues of items", pulse.waiters)
-        yield CounterMetricFamily(
-            "dibs_conflicts_avoided", "Claims refused because another session held the item", pulse.conflicts_avoided
-        )
-
-    def _read(self) -> Pulse | None:
-        with self._lock:
-            if time.monotonic() - self._read_at >= PULSE_SECONDS:
-                try:
-                    self._pulse = self._service.board.store.pulse()
-                except DibsError:
-                    self._pulse = None
-                self._read_at = time.monotonic()
-            return self._pulse
-
-
-def ready_counts(pulse: Pulse) -> dict[tuple[str, str], int]:
-    """Ready items by type and priority; the types with the most items by name."""
-    by_type: Counts[str] = Counts()
-    for group in pulse.ready:
-        by_type[group["type"]] += group["count"]
-    named = {type for type, _ in by_type.most_common(TYPES_MAX)}
-    found: Counts[tuple[str, str]] = Counts()
-    for group in pulse.ready:
-        type = group["type"] if group["type"] in named else OTHER
-        found[type, str(group["priority"])] += group["count"]
-    left = pulse.ready_total - sum(by_type.values())
-    if left:
-        found[OTHER, OTHER] += left
-    return found
 
 
 def _observe(histogram: Histogram, seconds: float | None) -> None:

@@ -20,8 +20,9 @@ from dibs.board import Board
 from dibs.config import ServerSettings
 from dibs.github.intake import Intake
 from dibs.server import STOP_SECONDS, app
-from dibs.server.ops import logs, open_files
+from dibs.server.ops import hangups, logs, open_files
 from dibs.server.ops.accepting import Acceptor, Room
+from dibs.server.ops.certificates import LOOK_SECONDS, Certificate
 from dibs.server.ops.connection import limited_by
 from dibs.server.ops.idle import IdleStop
 from dibs.server.service import Service, Streaming
@@ -37,9 +38,17 @@ NEW_OBJECTS_MAX = 10_000
 class Server(uvicorn.Server):
     """When a signal stops it, ends streams and waiting requests, and exits with 0."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None], room: Room) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        on_started: Callable[[], None],
+        room: Room,
+        certificate: Certificate | None,
+    ) -> None:
         super().__init__(config)
         self._service, self._room, self._on_started = service, room, on_started
+        self._certificate = certificate
         self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -52,6 +61,11 @@ class Server(uvicorn.Server):
         # A command collects rarely, since it ends soon. Here, one such collection would stop all requests for 25 ms.
         gc.set_threshold(NEW_OBJECTS_MAX)
         sys.setswitchinterval(SWITCH_SECONDS)
+        if self._certificate is not None and self.config.ssl is not None:
+            self._certificate.use_in(self.config.ssl)
+            self._certificate.tell_if_expired()
+            self._look_at_certificate(self._certificate)
+        hangups.handle(self._on_hangup)
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -59,6 +73,16 @@ class Server(uvicorn.Server):
         for acceptor in self._acceptors:
             acceptor.close()
         await super().shutdown(sockets)
+
+    def _on_hangup(self) -> None:
+        if hangups.ends_terminal():
+            self.handle_exit(signal.SIGTERM, None)
+        elif self._certificate is not None:
+            self._certificate.reload()
+
+    def _look_at_certificate(self, certificate: Certificate) -> None:
+        certificate.reload_if_changed()
+        asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_at_certificate, certificate)
 
     def _make_connection(self) -> asyncio.Protocol:
         made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
@@ -91,6 +115,7 @@ def make_server(
     intake: Intake | None = None,
 ) -> Server:
     """A server of a board, to be run with this socket. It closes the board at its end. `intake`: see `app.make`."""
+    hangups.ignore_until_started()
     limit = open_files.raise_limit()
     streaming = Streaming(
         subscribers_max=limit.streams_max(settings.subscribers_max),
@@ -99,7 +124,11 @@ def make_server(
     mark = "" if background is None else background.browser_mark
     service = Service(board.store, board.settings, streaming=streaming, browser_mark=mark)
     logs.install(settings.log_json)
-    application = app.make(service, settings, listener.getsockname()[1], log, intake=intake)
+    certificate = None
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        certificate = Certificate(settings.tls_cert, settings.tls_key)
+    port = listener.getsockname()[1]
+    application = app.make(service, settings, port, log, intake=intake, certificate=certificate)
     if background is not None:
         application = IdleStop(
             application, background.idle_seconds, lambda: server.handle_exit(signal.SIGTERM, None), background.is_gone
@@ -120,5 +149,5 @@ def make_server(
         proxy_headers=False,
         ws="none",
     )
-    server = Server(config, service, on_started, room)
+    server = Server(config, service, on_started, room, certificate)
     return server

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 from dibs.config import ServerSettings
 from dibs.server import STOP_SECONDS
-from dibs.server.ops import logs
+from dibs.server.ops import hangups, logs
 
 #: Backoff between restarts of one worker.
 PAUSE_SECONDS_MIN = 0.5
@@ -53,9 +53,9 @@ class WorkerProcess:
             self._start(now)
         return PAUSE_SECONDS_MIN
 
-    def terminate(self) -> None:
+    def send(self, which: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(which)
 
     def join(self, deadline: float) -> None:
         if self._process is None:
@@ -103,26 +103,33 @@ def run(url: str, settings: ServerSettings, listener: socket.socket, *, quiet: b
     logs.install(settings.log_json)
     configuration = json.dumps({"url": url, "settings": settings.as_dict(), "quiet": quiet}).encode() + b"\n"
     workers = [WorkerProcess(listener, configuration) for _ in range(settings.workers)]
-    with _stop_signals() as stopping:
+    with _signals() as (stopping, hung_up):
         try:
             while not stopping.is_set():
                 stopping.wait(min(worker.ensure_running() for worker in workers))
+                if hung_up.is_set():
+                    hung_up.clear()
+                    for worker in workers:
+                        worker.send(signal.SIGHUP)
         finally:
             listener.close()
             for worker in workers:
-                worker.terminate()
+                worker.send(signal.SIGTERM)
             deadline = time.monotonic() + STOP_SECONDS + GRACE_SECONDS
             for worker in workers:
                 worker.join(deadline)
 
 
 @contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set. A terminal sends its interrupt to the workers as well."""
-    stopping = threading.Event()
+def _signals() -> Iterator[tuple[threading.Event, threading.Event]]:
+    """An event that SIGTERM and SIGINT set, and one that SIGHUP sets for the workers, which reload their certificate.
+    A terminal sends its interrupt to the workers as well."""
+    stopping, hung_up = threading.Event(), threading.Event()
     before = {one: signal.signal(one, lambda *_: stopping.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+    on_hangup = stopping if hangups.ends_terminal() else hung_up
+    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: on_hangup.set())
     try:
-        yield stopping
+        yield stopping, hung_up
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
@@ -138,6 +145,7 @@ def main() -> int:
     from dibs.github.intake import load_intake
     from dibs.server.ops.run import make_server
 
+    hangups.ignore_until_started()
     listener = socket.socket(fileno=int(sys.argv[1]))
     configuration = json.loads(sys.stdin.readline())
     settings = ServerSettings(**{**configuration["settings"], "names": tuple(configuration["settings"]["names"])})

@@ -58,6 +58,8 @@ __all__ = ["FindDead", "Page", "SharedCommits", "Store", "Watch", "find_none", "
 
 #: Formats of backups: a SQLite database; lines of JSON (`dibs.text.record_lines`).
 SQLITE, LINES = "sqlite", "lines"
+#: The fact `problem` of a `STORE_UNAVAILABLE` that many verbs will get: nobody answers, or writes are not accepted.
+GONE, FULL, READ_ONLY = "gone", "full", "read-only"
 #: In place of the kind of a record: the refusal that ended a server's export.
 BROKEN_OFF = "error"
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
@@ -190,6 +192,23 @@ class Store(Verbs):
         """Let a valid key that expires last for `seconds` from now, but not longer than `seconds_max` from its
         creation; None if it is not valid. Only servers call this, for the keys of browsers that are in use."""
         raise Invalid("only a server can renew the key of a browser", field="store")
+
+    def note_backup(self) -> None:
+        """Record that a backup of the board is complete, for its pulse. A server does that itself, before it sends the
+        backup."""
+
+    def ping(self) -> None:
+        """Raise what keeps the store from answering or from accepting writes, with the fact `problem`: `GONE`, `FULL`
+        or `READ_ONLY`. Not tried again, unlike a verb, and as far as possible independent of other callers. Only
+        servers call this."""
+        self.due_seconds()
+
+    def try_write(self) -> None:
+        """Commit something that nobody reads, to see whether writes are accepted. Only servers call this."""
+
+    def free_bytes(self) -> int | None:
+        """The free space of the disk of the board, if the board is in files of this machine."""
+        return None
 
     def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery | None:
         """Let the server of the board send a message by hand: a test, or a dead letter again. None: this board has no

@@ -1,7 +1,8 @@
 -- Statements about a whole board: export, import, restore.
 
 -- name: board
-SELECT name, value FROM dibs.meta UNION ALL SELECT 'conflicts', sum(count)::bigint FROM dibs.conflicts ORDER BY 1
+SELECT name, value FROM dibs.meta WHERE name NOT IN ('last_backup_at', 'write_tried_at')
+UNION ALL SELECT 'conflicts', sum(count)::bigint FROM dibs.conflicts ORDER BY 1
 
 -- name: agents
 SELECT @agent FROM dibs.agents ORDER BY name
@@ -161,7 +162,7 @@ WITH items AS (DELETE FROM dibs.items), claims AS (DELETE FROM dibs.claims), run
      soft_claims AS (DELETE FROM dibs.soft_claims), dependencies AS (DELETE FROM dibs.dependencies),
      agents AS (DELETE FROM dibs.agents), sessions AS (DELETE FROM dibs.sessions),
      activity AS (DELETE FROM dibs.activity), requests AS (DELETE FROM dibs.requests),
-     floors AS (UPDATE dibs.meta SET value = 0)
+     floors AS (UPDATE dibs.meta SET value = 0 WHERE name <> 'last_backup_at')
 UPDATE dibs.conflicts SET count = 0
 
 -- name: lock_tables

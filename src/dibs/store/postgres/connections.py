@@ -19,6 +19,7 @@ from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
 
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.store.contract import FULL, GONE
 from dibs.system.fork import ForkAware
 
 TYPE_CHECKING = False
@@ -267,16 +268,19 @@ def explain(error: psycopg.Error) -> DibsError:
     if isinstance(error, pg.InsufficientPrivilege):
         return StoreUnusable(f"the database denies access: {text}")
     if _is_permanent(error):
-        return StoreUnusable(f"the database refuses the connection: {text}")
+        return StoreUnusable(f"the database refuses the connection: {text}", problem=GONE)
     if isinstance(error, pg.DiskFull | pg.OutOfMemory):
-        return StoreUnavailable(f"the database is out of disk space or memory: {text}", retry_after_seconds=60)
+        text = f"the database is out of disk space or memory: {text}"
+        return StoreUnavailable(text, problem=FULL, retry_after_seconds=60)
     if isinstance(error, pg.QueryCanceled):
         return StoreUnavailable(f"the database cancelled the statement: {text}", retry_after_seconds=RETRY_SECONDS)
     if isinstance(error, pg.LockNotAvailable):
         text = "another client has held a lock for too long; perhaps it left a transaction open"
         return StoreUnavailable(text, retry_after_seconds=RETRY_SECONDS)
     if is_disconnected(error) or isinstance(error, CONFLICTS):
-        return StoreUnavailable(f"the database is unreachable: {text}", retry_after_seconds=RETRY_SECONDS)
+        text = f"the database is unreachable: {text}"
+        problem = {} if isinstance(error, CONFLICTS) else {"problem": GONE}
+        return StoreUnavailable(text, **problem, retry_after_seconds=RETRY_SECONDS)
     return StoreUnusable(f"the database failed: {text}")
 
 

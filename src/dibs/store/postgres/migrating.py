@@ -14,7 +14,7 @@ import psycopg
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.store.postgres.connections import connect, explain, refuse_other_encodings
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 _HERE = os.path.dirname(__file__)
 _LOCK = 25697
 #: How long a migration waits for another one, and for a table.

@@ -31,6 +31,7 @@ from dibs.store.postgres.connections import (
 from dibs.store.postgres.lane_hints import LaneHints
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.notify import Notifier, PollingWatch, watch
+from dibs.store.postgres.pinging import Pinging
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.postgres.transaction import PostgresTransaction
 from dibs.store.sql import archive, requests, rows
@@ -83,6 +84,7 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
         #: The number of retries of transactions after a conflict (a deadlock, for example), and after a disconnect.
         self.conflicts = self.reconnects = 0
         self._pool = Pool(url, settings.lock_wait_seconds)
+        self._pinging = Pinging(url)
         self._notifier = Notifier(self._pool)
         self._hints = LaneHints(look_seconds)
         self._settings_row = settings_row(settings)
@@ -296,7 +298,11 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
         return self.read(check)
 
+    def ping(self) -> None:
+        self._pinging.ping()
+
     def close(self) -> None:
+        self._pinging.close()
         self._notifier.close()
         self._pool.close()
 

@@ -30,6 +30,8 @@ RECORD_ERRORS = (Invalid, AttributeError, KeyError, OverflowError, TypeError, Va
 LEFT_OUT = "activity"
 #: More tokens or events than any board gives between a backup and its restore.
 RESTORE_STRIDE = 1_000_000
+#: Where the board keeps the time of its last backup.
+LAST_BACKUP_AT = "last_backup_at"
 
 #: By kind of record, in the order of import: the statement that exports, the value, how a row becomes the value, and
 #: the statement that imports.
@@ -98,6 +100,14 @@ def load_records(t: Transaction, given: Iterable[tuple[str, dict[str, Any]]]) ->
     figures.reset(t)
     t.changed = True
     return count
+
+
+def note_backup(t: Transaction) -> None:
+    t.run("raise_floor", {"name": LAST_BACKUP_AT, "value": t.now})
+
+
+def try_write(t: Transaction) -> None:
+    t.run("raise_floor", {"name": "write_tried_at", "value": t.now})
 
 
 def highest(t: Transaction) -> tuple[int, int]:

@@ -135,6 +135,8 @@ class SqlVerbs:
     window = _view("timeline", "window")
     series = _read("timeline", "series")
     pulse = _view("stats", "pulse")
+    note_backup = _write("archive", "note_backup")
+    try_write = _write("archive", "try_write")
 
     def feed_end(self) -> int:
         """The id up to which the feed is complete: no event with a lower id can still be committed. Read before the

@@ -234,7 +234,7 @@ def put_key(t: Transaction, key: Key, *, seconds: float | None = None) -> Key:
     if known is None:
         t.run("put_key", rows.encode(dated))
         return dated
-    if known.replace(revoked_at=None) != dated:
+    if known.replace(revoked_at=None, last_used_at=None) != dated:
         raise Invalid(f"the key {key.id} exists already", field="id", key=key.id)
     return known
 

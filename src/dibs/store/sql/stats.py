@@ -6,7 +6,8 @@ from collections import Counter
 
 from dibs.model import READY, STATUSES, Claim, Pulse, Stats
 from dibs.rules import fencing
-from dibs.store.sql import figures, projection, rows, timeline
+from dibs.rules.webhooks import given_up
+from dibs.store.sql import figures, projection, rows, timeline, webhooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,16 +95,25 @@ def pulse(t: Transaction, find_dead: FindDead) -> Pulse:
         health = fencing.health(claim, t.now, t.settings)
         holders[claim.session] = min(health, holders.get(claim.session, "idle"), key=HEALTHS.index)
     sessions = {health: sum(one == health for one in holders.values()) for health in HEALTHS}
+    people = {session for (session,) in t.all("holding_people", now=t.now)}
     _, live_sessions, waiters = live_counts(t, projected)
+    approvals, oldest, backed_up_at = t.one("upkeep_figures") or (0, None, 0)
     sessions["idle"] = max(0, live_sessions - len(holders))
     return Pulse(
         ready=[{"type": type, "priority": priority, "count": -count} for count, type, priority in ready],
         ready_total=total,
         active_claims=len(claims),
-        heartbeat_lag_seconds=max((t.now - claim.renewed_at for claim in claims), default=0) / 1000,
+        heartbeat_lag_seconds=max(
+            (t.now - claim.renewed_at for claim in claims if claim.session not in people), default=0
+        )
+        / 1000,
         sessions=sessions,
         waiters=waiters,
         conflicts_avoided=int(t.scalar("conflicts") or 0),
+        waiting_for_person=approvals,
+        waiting_for_person_seconds=0.0 if oldest is None else max(0, t.now - oldest) / 1000,
+        webhooks_disabled=sum(given_up(webhook) for webhook in webhooks.webhooks(t)),
+        last_backup_at=backed_up_at or None,
     )
 
 

@@ -1,7 +1,7 @@
 -- Statements about a whole board: export, import, restore.
 
 -- name: board
-SELECT name, value FROM meta ORDER BY name
+SELECT name, value FROM meta WHERE name NOT IN ('last_backup_at', 'write_tried_at') ORDER BY name
 
 -- name: agents
 SELECT @agent FROM agents ORDER BY name

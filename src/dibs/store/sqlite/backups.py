@@ -174,6 +174,7 @@ def own_rows(t: SqliteTransaction) -> list[tuple[str, dict[str, Any]]]:
         *(("put_key", rows.encode(rows.key(row))) for row in t.all("keys")),
         *(("insert_webhook", dict(zip(WEBHOOK, row, strict=True))) for row in t.all("all_of_webhooks")),
         *(("put_dead_letter", dict(zip(LETTER, row, strict=True))) for row in t.all("all_dead_letters")),
+        ("set_meta", {"name": archive.LAST_BACKUP_AT, "value": t.scalar("meta", name=archive.LAST_BACKUP_AT) or 0}),
     ]
 
 

@@ -10,6 +10,7 @@ import apsw
 
 from dibs.config import Settings
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
+from dibs.store.contract import FULL, READ_ONLY
 from dibs.store.sqlite import side_files
 from dibs.store.sqlite.lock import FairLock
 from dibs.system.mounts import filesystem_type
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 #: "dibs" in ASCII, so that `file` and other programs recognize the database.
 APPLICATION_ID = 0x64696273
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 #: Small, because a process that finds a WAL without its index (the -shm file) has to read the whole WAL.
 CHECKPOINT_PAGES = 250
 #: The size of a WAL of that many pages, each with its frame header.
@@ -210,7 +211,7 @@ def explain(error: BaseException, path: str) -> DibsError:
             text = f"the board {path} is busy: another program has locked it; try again"
             return StoreUnavailable(text, path=path, retry_after_seconds=1)
         case apsw.FullError():
-            return StoreUnavailable(f"the disk of {path} is full; nothing was changed", path=path)
+            return StoreUnavailable(f"the disk of {path} is full; nothing was changed", path=path, problem=FULL)
         case apsw.CorruptError():
             from dibs.store.sqlite import damage
 
@@ -221,7 +222,9 @@ def explain(error: BaseException, path: str) -> DibsError:
             return failed_disk(error, path)
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | PermissionError():
             return StoreUnusable(
-                f"{path} cannot be written: {error}; dibs needs write access to it and its folder", path=path
+                f"{path} cannot be written: {error}; dibs needs write access to it and its folder",
+                path=path,
+                problem=READ_ONLY,
             )
         case _:
             return StoreUnavailable(f"the board {path} failed: {error}", path=path)

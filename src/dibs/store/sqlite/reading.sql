@@ -152,6 +152,16 @@ FROM items WHERE status = 'ready' GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIM
 -- name: live_claims
 SELECT @claim FROM claims WHERE expires_at > :now LIMIT :limit
 
+-- Sessions of people with live claims.
+-- name: holding_people
+SELECT DISTINCT s.id FROM claims c JOIN sessions s ON s.id = c.session WHERE c.expires_at > :now AND s.kind = 'person'
+
+-- How many items wait for a person and since when, and the last backup.
+-- name: upkeep_figures
+SELECT (SELECT count(*) FROM items WHERE status = 'pending_approval'),
+       (SELECT min(updated_at) FROM items WHERE status = 'pending_approval'),
+       (SELECT value FROM meta WHERE name = 'last_backup_at')
+
 -- Live claims, sessions and tickets.
 -- name: live_counts
 SELECT (SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent = :agent)),

@@ -10,8 +10,9 @@ import os
 
 import apsw
 
+from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.model import Ended, Finished, Grant, Renewal
-from dibs.store.contract import SQLITE, Store
+from dibs.store.contract import FULL, GONE, READ_ONLY, SQLITE, Store
 from dibs.store.sql.dispatch import SqlVerbs, write_verb
 from dibs.store.sqlite.database import SCHEMA_VERSION, damaged, explain
 from dibs.store.sqlite.engine import Engine, system_clock
@@ -201,6 +202,30 @@ class SqliteStore(SqliteVerbs, Store):
             return tuple(found)
 
         return self.engine.call(check)
+
+    def ping(self) -> None:
+        from dibs.system import free_space
+
+        if not os.path.exists(self.path):
+            raise StoreUnavailable(f"there is no board at {self.path}", path=self.path, problem=GONE)
+        self.due_seconds()
+        if free_space.is_read_only(self.path):
+            text = f"{self.path} cannot be written; dibs needs write access to it and its folder"
+            raise StoreUnusable(text, path=self.path, problem=READ_ONLY)
+        shortage = free_space.shortage(self.path)
+        if shortage is not None:
+            raise StoreUnavailable(shortage, path=self.path, problem=FULL)
+
+    def free_bytes(self) -> int:
+        from dibs.system import free_space
+
+        return free_space.free_bytes(self.path)
+
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        from dibs.system import free_space
+
+        shortage = free_space.shortage(self.path)
+        return () if shortage is None else ((shortage, "free some space: on a full disk every write is refused"),)
 
     def notes(self) -> tuple[tuple[str, str], ...]:
         mode = os.stat(self.path).st_mode & 0o007

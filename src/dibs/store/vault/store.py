@@ -344,7 +344,14 @@ class VaultStore(SqliteVerbs, Store):
         lost = self.engine.read_in_turn(lambda t: vault_transaction(t).query("lost_claims", now=t.now))
         found += findings.of_lost_claims(lost)
         noted = self.engine.read_in_turn(lambda t: vault_transaction(t).query("noted_files"))
+        found += self._index.remarks()
         return (*found, *findings.of_files(self.cycle.disk, noted, self._is_readable_item))
+
+    def ping(self) -> None:
+        self._index.ping()  # a look at all files may take long
+
+    def free_bytes(self) -> int:
+        return self._index.free_bytes()
 
     def _is_readable_item(self, path: str) -> bool:
         return bool(self.engine.read_in_turn(lambda t: vault_transaction(t).query("readable_item_at", path=path)))

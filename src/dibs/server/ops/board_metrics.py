@@ -1,0 +1,173 @@
+"""The gauges about the board and its store. A scrape is answered at once, also when the store hangs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter as Counts
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dibs.errors import DibsError
+from dibs.model import LOGINS, Key, Pulse
+from dibs.server.ops.certificates import Certificate
+from dibs.server.ops.store_state import StoreState
+from dibs.store.contract import Store
+from dibs.value import Value
+
+#: The store is read at most this often, however many scrapes there are.
+PULSE_SECONDS = 1.0
+#: How long a scrape waits for figures, and for how long those of an earlier scrape are given if they come later.
+WAIT_SECONDS, KEPT_SECONDS = 0.4, 60.0
+TYPES_MAX = 20
+OTHER = "other"
+#: So many keys have a series of their own: those that expire first.
+KEYS_MAX = 50
+#: Keys that were made for a shorter time are not meant to be replaced in time, and neither are those of browsers.
+LASTING_SECONDS = 14 * 86400.0
+#: For how long a key that has expired is told.
+EXPIRED_SECONDS = 86400.0
+
+
+class Figures(Value):
+    """What one look at the store finds. `keys` will expire."""
+
+    pulse: Pulse
+    keys: tuple[Key, ...]
+    free_bytes: int | None
+
+
+class FiguresReader:
+    """Reads in a thread of its own, of which there is one at a time: a store that hangs keeps no other thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ended = threading.Condition()
+        self._is_reading = False
+        self._found: Figures | None = None
+        self._found_at = self._ended_at = float("-inf")
+
+    def read(self) -> Figures | None:
+        """The figures of now, or else of a minute ago at most; None: the store does not give any."""
+        with self._ended:
+            if not self._is_reading and time.monotonic() - self._ended_at >= PULSE_SECONDS:
+                self._is_reading = True
+                threading.Thread(target=self._read, name="figures", daemon=True).start()
+            self._ended.wait_for(lambda: not self._is_reading, WAIT_SECONDS)
+            return self._found if time.monotonic() - self._found_at < KEPT_SECONDS else None
+
+    def _read(self) -> None:
+        found = None
+        try:
+            pulse, keys = self._store.pulse(), self._store.keys()
+            found = Figures(pulse=pulse, keys=expiring(keys, time.time()), free_bytes=self._store.free_bytes())
+        except DibsError:
+            pass  # the state of the store says why
+        except Exception:
+            logging.exception("reading the figures failed")
+        finally:
+            with self._ended:
+                self._is_reading = False
+                self._found, self._ended_at = found, time.monotonic()
+                self._found_at = self._ended_at if found is not None else float("-inf")
+                self._ended.notify_all()
+
+
+class BoardCollector(Collector):
+    def __init__(self, store: Store, state: StoreState, certificate: Certificate | None) -> None:
+        self._state, self._certificate = state, certificate
+        self._reader = FiguresReader(store)
+
+    def describe(self) -> Iterator[Metric]:
+        """Empty, so that registering does not read the store."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        figures = self._reader.read() if self._state.answers else None
+        answers = figures is not None and self._state.answers
+        writable = answers and self._state.accepts_writes
+        yield GaugeMetricFamily("dibs_store_up", "Whether the store answers", float(answers))
+        yield GaugeMetricFamily("dibs_store_writable", "Whether the store answers and accepts writes", float(writable))
+        if self._certificate is not None:
+            yield GaugeMetricFamily(
+                "dibs_certificate_expires_timestamp_seconds",
+                "When the certificate of this server expires",
+                self._certificate.expires_at,
+            )
+        if figures is not None and answers:
+            yield from _of_board(figures)
+
+
+def _of_board(figures: Figures) -> Iterator[Metric]:
+    pulse = figures.pulse
+    ready = GaugeMetricFamily("dibs_ready_items", "Claimable items", labels=["type", "priority"])
+    for (type, priority), count in ready_counts(pulse).items():
+        ready.add_metric([type, priority], count)
+    yield ready
+    yield GaugeMetricFamily("dibs_active_claims", "Live claims", pulse.active_claims)
+    yield GaugeMetricFamily(
+        "dibs_heartbeat_lag_seconds",
+        "Age of the oldest renewal of a live claim of a program",
+        pulse.heartbeat_lag_seconds,
+    )
+    sessions = GaugeMetricFamily("dibs_sessions", "Live sessions, by health", labels=["health"])
+    for health, count in pulse.sessions.items():
+        sessions.add_metric([health], count)
+    yield sessions
+    yield GaugeMetricFamily("dibs_waiters", "Live tickets in the queues of items", pulse.waiters)
+    yield CounterMetricFamily(
+        "dibs_conflicts_avoided", "Claims refused because another session held the item", pulse.conflicts_avoided
+    )
+    yield GaugeMetricFamily("dibs_waiting_for_person", "Items that wait for approval", pulse.waiting_for_person)
+    yield GaugeMetricFamily(
+        "dibs_waiting_for_person_seconds",
+        "How long the oldest of them has waited",
+        pulse.waiting_for_person_seconds,
+    )
+    yield GaugeMetricFamily(
+        "dibs_webhooks_disabled", "Webhooks that were disabled because deliveries failed", pulse.webhooks_disabled
+    )
+    if pulse.last_backup_at is not None:
+        yield GaugeMetricFamily(
+            "dibs_last_backup_timestamp_seconds", "When dibs backup was last complete", pulse.last_backup_at / 1000
+        )
+    if figures.free_bytes is not None:
+        yield GaugeMetricFamily("dibs_store_free_bytes", "Free space of the disk of the board", figures.free_bytes)
+    keys = GaugeMetricFamily("dibs_key_expires_timestamp_seconds", "When a key expires", labels=["key", "name"])
+    for key in figures.keys:
+        keys.add_metric([key.id, key.name or key.agent or ""], (key.expires_at or 0) / 1000)
+    yield keys
+
+
+def expiring(keys: tuple[Key, ...], now: float) -> tuple[Key, ...]:
+    """The keys that somebody has to replace, those that expire first."""
+    replaced = {(key.line, key.created_at) for key in keys if key.line is not None and key.revoked_at is None}
+
+    def has_to_be_replaced(key: Key) -> bool:
+        if key.expires_at is None or key.revoked_at is not None or key.role in LOGINS:
+            return False
+        is_lasting = key.expires_at - key.created_at >= LASTING_SECONDS * 1000
+        has_successor = any(line == (key.line or key.id) and at > key.created_at for line, at in replaced)
+        return is_lasting and not has_successor and key.expires_at > (now - EXPIRED_SECONDS) * 1000
+
+    found = sorted((key for key in keys if has_to_be_replaced(key)), key=lambda key: key.expires_at or 0)
+    return tuple(found[:KEYS_MAX])
+
+
+def ready_counts(pulse: Pulse) -> dict[tuple[str, str], int]:
+    """Ready items by type and priority; the types with the most items by name."""
+    by_type: Counts[str] = Counts()
+    for group in pulse.ready:
+        by_type[group["type"]] += group["count"]
+    named = {type for type, _ in by_type.most_common(TYPES_MAX)}
+    found: Counts[tuple[str, str]] = Counts()
+    for group in pulse.ready:
+        type = group["type"] if group["type"] in named else OTHER
+        found[type, str(group["priority"])] += group["count"]
+    left = pulse.ready_total - sum(by_type.values())
+    if left:
+        found[OTHER, OTHER] += left
+    return found
