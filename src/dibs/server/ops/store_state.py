@@ -28,8 +28,8 @@ PROBE_SECONDS, RETRY_SECONDS = 2.0, 0.5
 SLOW_SECONDS = 0.7
 #: And one for so long means that the store is gone: verbs are refused from then on.
 HANGS_SECONDS = 5.0
-#: How often it is tried to write after a write was refused for want of space or of permission.
-TRY_WRITE_SECONDS = 5.0
+#: When it is tried to write after the last write that was refused for want of space or of permission.
+TRY_WRITE_SECONDS = 30.0
 #: When a client that was refused at once may try again.
 RETRY_AFTER_SECONDS = 1.0
 #: What the log says of each state.
@@ -59,6 +59,7 @@ class StoreState:
         self._began: float | None = None
         #: The refusal of a verb that says that writes are not accepted, until a write is.
         self._refused: DibsError | None = None
+        self._refused_at = 0.0
         self._stopping = False
 
     def start(self) -> None:
@@ -101,7 +102,7 @@ class StoreState:
         """What a verb was refused with. May be called in any thread."""
         if refusal.facts.get("problem") in (FULL, READ_ONLY):
             with self._changed:
-                self._refused = refusal
+                self._refused, self._refused_at = refusal, time.monotonic()
                 if self._known.state == ANSWERS:
                     self._become(refusal.facts["problem"], refusal.message)
                     self._changed.notify_all()
@@ -122,16 +123,11 @@ class StoreState:
         logging.warning("%s", " ".join(text.split()), extra={"facts": {"store": state}})
 
     def _probe(self) -> None:
-        tried_at = float("-inf")
         while not self._stopping:
             self._began = time.monotonic()
             try:
                 self._store.ping()
-                if self._refused is not None and time.monotonic() - tried_at >= TRY_WRITE_SECONDS:
-                    tried_at = time.monotonic()
-                    self._store.try_write()
-                    self._refused = None
-                found = self._refused
+                found = self._write_again()
             except DibsError as refusal:
                 found = refusal
             except Exception as error:
@@ -145,6 +141,14 @@ class StoreState:
                     self._become(found.facts.get("problem", BUSY), found.message)
                 well = self._known.state == ANSWERS
                 self._changed.wait_for(lambda: self._stopping, PROBE_SECONDS if well else RETRY_SECONDS)
+
+    def _write_again(self) -> DibsError | None:
+        """The refusal of writes, if there was one and a write is not accepted again."""
+        if self._refused is not None and time.monotonic() - self._refused_at >= TRY_WRITE_SECONDS:
+            self._refused_at = time.monotonic()
+            self._store.try_write()
+            self._refused = None
+        return self._refused
 
     def _look_for_hanging(self) -> None:
         """A probe that hangs cannot tell so itself."""
