@@ -19,18 +19,26 @@ from dibs.model import LOGINS, ROLES, Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 PREFIX, BROWSER_PREFIX, BROWSER_ID = "dibs", "dibsweb", "web"
+#: Keys that were made for a shorter time are not meant to be replaced.
+LASTING_SECONDS = 14 * 86400.0
+#: From when on a key is about to expire, and until when one that has expired is still told.
+ENDING_SECONDS, EXPIRED_SECONDS = 7 * 86400.0, 86400.0
+#: What a key is for, in so many characters.
+NAME_LENGTH_MAX = 128
 #: How long a login key is valid at most.
 LOGIN_SECONDS = 600.0
 
 
-def new(role: str, agent: str | None) -> tuple[Key, str]:
+def new(role: str, agent: str | None, name: str | None = None) -> tuple[Key, str]:
     """A new key and its secret, which is shown only once."""
     if role not in (*ROLES, *LOGINS):
         raise unknown_role(role)
-    return _new(PREFIX, os.urandom(5).hex(), role, agent)
+    key, secret = _new(PREFIX, os.urandom(5).hex(), role, agent)
+    return key.replace(name=_checked_name(name)), secret
 
 
 def new_for_browser(role: str, agent: str | None, mark: str = "") -> tuple[Key, str]:
@@ -43,7 +51,7 @@ def is_for_browser(secret: str) -> bool:
     return secret.startswith(f"{BROWSER_PREFIX}_")
 
 
-def registered(id: str, role: str, agent: str | None, digest: str) -> Key:
+def registered(id: str, role: str, agent: str | None, digest: str, name: str | None = None) -> Key:
     """A key whose secret the client generated and keeps to itself."""
     if role not in (*ROLES, *LOGINS):
         raise unknown_role(role)
@@ -51,7 +59,43 @@ def registered(id: str, role: str, agent: str | None, digest: str) -> Key:
         raise Invalid("the id of a key must be letters and digits", field="id")
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
         raise Invalid("digest must be the SHA-256 of the secret, as 64 hexadecimal digits", field="digest")
-    return Key(id=id, role=role, agent=agent, digest=digest)
+    return Key(id=id, role=role, agent=agent, digest=digest, name=_checked_name(name))
+
+
+def to_replace(keys: Sequence[Key], now: float) -> tuple[Key, ...]:
+    """The keys that somebody has to replace before they expire, or should have, those that expire first. `now`: in
+    milliseconds."""
+    #: When the last key of each line was made.
+    made_at: dict[str, int] = {}
+    for key in keys:
+        if key.line is not None and key.revoked_at is None:
+            made_at[key.line] = max(key.created_at, made_at.get(key.line, 0))
+
+    def has_successor(key: Key) -> bool:
+        return made_at.get(key.line or key.id, 0) > key.created_at
+
+    def has_to_be_replaced(key: Key) -> bool:
+        if key.expires_at is None or key.revoked_at is not None or key.role in LOGINS or key.id.startswith(BROWSER_ID):
+            return False
+        is_lasting = key.expires_at - key.created_at >= LASTING_SECONDS * 1000
+        return is_lasting and key.expires_at > now - EXPIRED_SECONDS * 1000 and not has_successor(key)
+
+    return tuple(sorted(filter(has_to_be_replaced, keys), key=lambda key: key.expires_at or 0))
+
+
+def ending(keys: Sequence[Key], now: float) -> tuple[Key, ...]:
+    """Those of them that end soon."""
+    return tuple(key for key in to_replace(keys, now) if (key.expires_at or 0) < now + ENDING_SECONDS * 1000)
+
+
+def require_lasting(keys: Iterable[Key], id: str) -> Key:
+    """The key with this id, whose holder can be given another one: the keys of browsers and logins are not handed."""
+    key = next((key for key in keys if key.id == id), None)
+    if key is None:
+        raise Invalid(f"the key {id} is not known", field="key", key=id)
+    if key.role in LOGINS or key.id.startswith(BROWSER_ID):
+        raise Invalid(f"the key {id} is that of a browser, which signs in again", field="key", key=id)
+    return key
 
 
 def shown(key: Key) -> dict[str, Any]:
@@ -89,6 +133,12 @@ def without_secrets(text: str) -> str:
 
 def matches(key: Key, secret: str) -> bool:
     return compare_digest(key.digest, digest(secret))
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is not None and not (name.isprintable() and name.strip() and len(name) <= NAME_LENGTH_MAX):
+        raise Invalid(f"the name of a key is one line of 1 to {NAME_LENGTH_MAX} characters", field="name")
+    return name
 
 
 def _new(prefix: str, id: str, role: str, agent: str | None) -> tuple[Key, str]:

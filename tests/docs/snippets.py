@@ -24,13 +24,14 @@ class NotRun(NamedTuple):
 
 Entry = tuple[str, Run | Checked | NotRun]
 #: Blocks in these languages are snippets. Others (`text`, `diff`, `markdown`) show output or the content of a file.
-LANGUAGES = {"sh", "shell", "bash", "console", "python", "sql", "toml", "json", "yaml", "ini", "http", "nginx"}
+LANGUAGES = {"sh", "shell", "bash", "console", "python", "sql", "toml", "json", "yaml", "ini", "http", "nginx", "caddy"}
 
 PIP = NotRun("it installs a published package, and tests use no package index")
 MAKE = Checked("test_references.check_make_targets", "these targets run the tests themselves, or run for minutes")
 TRANSCRIPT = Run("test_readme.test_the_transcript_is_what_happens")
 ENGINE = "it needs a container engine or a cluster"
 OTHER_MACHINES = "it serves other machines, or needs certificates of a domain"
+PROXIES = Run("test_proxies.test_the_block_of_a_proxy_passes_host_bodies_and_events")
 CONTRACTS = Run("test_server_contracts.test_every_request_is_answered_as_it_stands_there")
 SMALL_STORE = Checked(
     "test_testing_a_store.test_the_code_that_is_shown_is_that_of_the_small_store",
@@ -117,9 +118,11 @@ LEDGER: dict[str, tuple[Entry, ...]] = {
         ("sh", SERVER),
         ("sh", SERVER),
         ("sh", SERVER),
+        ("sh", Run("tests/server/test_key_rotation.test_the_command_names_replaces_and_lists_keys")),
         ("sh", Checked("test_server.test_every_line_that_serves_can_be_typed", OTHER_MACHINES)),
         ("sh", Checked("test_server.test_every_line_that_serves_can_be_typed", OTHER_MACHINES)),
-        ("nginx", NotRun("it is for nginx, which tests do not install")),
+        ("nginx", PROXIES),
+        ("caddy", PROXIES),
     ),
     "docs/guides/testing-a-store.md": (
         ("sh", PIP),

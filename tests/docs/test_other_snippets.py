@@ -170,9 +170,10 @@ def test_the_service_of_a_worker_starts_what_there_is() -> None:
 
 def test_prometheus_asks_where_the_server_is() -> None:
     (block,) = blocks(read("docs/operations/metrics.md"), "yaml")
-    (job,) = yaml.safe_load(block)["scrape_configs"]
-    assert job["static_configs"] == [{"targets": [f"{SERVER_DEFAULTS.host}:{SERVER_DEFAULTS.port}"]}]
-    assert set(job["authorization"]) == {"credentials_file"}
+    jobs = yaml.safe_load(block)["scrape_configs"]
+    assert jobs[0]["static_configs"] == [{"targets": [f"{SERVER_DEFAULTS.host}:{SERVER_DEFAULTS.port}"]}]
+    assert all(set(job["authorization"]) == {"credentials_file"} for job in jobs)
+    assert all(job["job_name"].startswith("dibs") for job in jobs), "the alert rules find the boards by this"
 
 
 def test_the_names_in_lines_for_containers_are_those_of_the_files() -> None:

@@ -105,7 +105,7 @@ def check_verbs(text: str) -> None:
 def check_signatures(text: str) -> None:
     for verb in re.findall(r"^### (\w+)$", section(text, "## Verbs"), re.MULTILINE):
         unwrapped = " ".join(section(text, f"### {verb}").split())
-        said = re.search(rf"`{verb}\(([^)]*)\)(?: -> ([\w ,\[\]]+))?`", unwrapped)
+        said = re.search(rf"`{verb}\(([^)]*)\)(?: -> ([\w ,\[\]|]+))?`", unwrapped)
         assert said, f"{verb} has no signature"
         words, answer = said.groups()
         needed, _, optional = words.partition("[")
@@ -413,6 +413,7 @@ LINES = {
     "migrate": ("dibs migrate", 0),
     "key create": ("dibs key create --role viewer", 0),
     "key list": ("dibs key list", 0),
+    "key rotate": ("dibs key rotate $(dibs key list | awk 'NR == 2 { print $1 }')", 0),
     "key revoke": ("dibs key revoke $(dibs key list | awk 'NR == 2 { print $1 }')", 0),
     "webhook add": ("dibs webhook add http://127.0.0.1:1/ --kind done --allow-private", 0),
     "webhook list": ("dibs webhook list", 0),

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
 from dibs.model import Key, Pulse
@@ -297,11 +298,10 @@ def test_keys_that_somebody_has_to_replace_are_told() -> None:
         key("revoked", 30, 2, revoked_at=1),
         key("long-expired", 30, -3),
         key("login", 30, 2, role="login"),
+        key("web1", 30, 2),
         key("replaced", 30, 1),
         key("successor", 30, 29, line="replaced"),
     ]
-    found = board_metrics.expiring((*quiet, *told.values()), NOW)
+    found = api_keys.to_replace((*quiet, *told.values()), NOW * 1000)
     assert [one.id for one in found] == ["just-expired", "soon", "successor", "later"]
-    many = tuple(key(f"key-{n}", 30, 20 - n / 100) for n in range(200))
-    assert [one.id for one in board_metrics.expiring(many, NOW)][:2] == ["key-199", "key-198"]
-    assert len(board_metrics.expiring(many, NOW)) == board_metrics.KEYS_MAX
+    assert [one.id for one in api_keys.ending(found, NOW * 1000)] == ["just-expired", "soon"]

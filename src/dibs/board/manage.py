@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dibs.model import Key, Owner, SessionEnd, SessionView
     from dibs.model.webhooks import DeadLetter, Delivery, NewWebhook, Webhook
 
+#: How long a key that was replaced stays valid: so that those who have it can be given the new one.
+GRACE_SECONDS = 86400.0
+
 
 class ManageVerbs(ItemVerbs):
     # Agents and sessions
@@ -106,19 +109,52 @@ class ManageVerbs(ItemVerbs):
 
     # Keys
 
-    def create_key(self, role: str, *, agent: str | None = None, seconds: float | None = None) -> tuple[Key, str]:
+    def create_key(
+        self, role: str, *, agent: str | None = None, seconds: float | None = None, name: str | None = None
+    ) -> tuple[Key, str]:
         """Create a key for a caller of a server; return it and its secret, which the board does not store."""
         from dibs import api_keys
 
-        key, secret = api_keys.new(role, None if agent is None else check.agent_name(agent))
+        key, secret = api_keys.new(role, None if agent is None else check.agent_name(agent), name)
         return self.store.put_key(key, seconds=_key_seconds(role, seconds)), secret
 
-    def keep_key(self, id: str, role: str, agent: str | None, digest: str, seconds: float | None) -> Key:
+    def keep_key(
+        self,
+        id: str,
+        role: str,
+        agent: str | None,
+        digest: str,
+        seconds: float | None,
+        name: str | None = None,
+    ) -> Key:
         """Store a key whose secret the caller created and does not send."""
         from dibs import api_keys
 
         agent = None if agent is None else check.agent_name(agent)
-        return self.store.put_key(api_keys.registered(id, role, agent, digest), seconds=_key_seconds(role, seconds))
+        key = api_keys.registered(id, role, agent, digest, name)
+        return self.store.put_key(key, seconds=_key_seconds(role, seconds))
+
+    def rotate_key(
+        self,
+        key: str,
+        *,
+        seconds: float | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        id: str | None = None,
+        digest: str | None = None,
+    ) -> tuple[Key, str | None]:
+        """Create a key that acts for the sessions of another one, and let that one expire; return the new key and its
+        secret. Without a secret if the caller created it and gives `id` and `digest`."""
+        from dibs import api_keys
+
+        before, secret = api_keys.require_lasting(self.store.keys(), check.name(key, "key")), None
+        if id is not None and digest is not None:
+            made = api_keys.registered(id, before.role, before.agent, digest)
+        else:
+            made, secret = api_keys.new(before.role, before.agent)
+        grace_seconds = check.number(grace_seconds, "grace_seconds", low=0, high=1e9)
+        seconds = _key_seconds(before.role, seconds)
+        return self.store.rotate_key(key, made, seconds=seconds, grace_seconds=grace_seconds), secret
 
     def keys(self) -> tuple[Key, ...]:
         return self.store.keys()

@@ -75,6 +75,7 @@ COMMANDS = {
     "prime": Command("admin", "mcp", "print what a model must know to work with the board"),
     "key create": Command("admin", "server", "create an API key and show it once"),
     "key list": Command("admin", "server", "list API keys without their secrets"),
+    "key rotate": Command("admin", "server", "replace an API key by another that acts for its sessions"),
     "key revoke": Command("admin", "server", "revoke an API key"),
     "key link": Command("admin", "server", "print a link that signs a browser in once"),
     "webhook add": Command("admin", "webhooks", "send events to a URL, and show the secret once"),
@@ -184,6 +185,7 @@ EXAMPLES = {
     "prime": ("dibs prime",),
     "key create": ("dibs key create --role agent --agent coder --expires 30d",),
     "key list": ("dibs key list",),
+    "key rotate": ("dibs key rotate 5f0c2a91d3 --expires 30d",),
     "key revoke": ("dibs key revoke 5f0c2a91d3",),
     "key link": ("dibs key link --url http://127.0.0.1:8377",),
     "webhook add": (

@@ -190,6 +190,7 @@ def streams_line(streams: int, limit: FileLimit, settings: ServerSettings) -> st
 def key_create_options(parser: Parser) -> None:
     parser.option("--role", metavar="ROLE", help=f"its permissions: {', '.join(ROLES)}", required=True)
     parser.option("--agent", metavar="NAME", help="the owner; with role agent, it acts as this agent only")
+    parser.option("--name", metavar="TEXT", help="what the key is for, as key list shows it")
     parser.duration("--expires", "expires", "how long it is valid (default: until revoked)")
 
 
@@ -198,7 +199,7 @@ def key_create(cli: Cli) -> None:
     args = cli.args
     if args.role not in ROLES:
         raise api_keys.unknown_role(args.role)
-    key, secret = cli.board.create_key(args.role, agent=args.agent, seconds=args.expires)
+    key, secret = cli.board.create_key(args.role, agent=args.agent, seconds=args.expires, name=args.name)
     cli.reply(
         {"key": {**api_keys.shown(key), "secret": secret}},
         f"{cli.paint('created key', 'green')} {key.id}  {_summary(key)}",
@@ -218,9 +219,47 @@ def key_list(cli: Cli) -> None:
         return cli.print_json({"keys": [api_keys.shown(key) for key in keys]})
     if not keys:
         return cli.notice("no keys; create one with: dibs key create --role agent --agent NAME")
-    rows = [[key.id, key.role, key.agent or "", f"created {ago(key.created_at)}", _validity(key, now)] for key in keys]
-    styles = [["bold"] if _is_live(key, now) else ["dim"] * 5 for key in keys]
-    return cli.print(*cli.table(rows, header=("key", "role", "agent", "", ""), styles=styles, shrink=(2,)))
+    rows = [
+        [
+            key.id,
+            key.role,
+            key.agent or "",
+            key.name or "",
+            f"created {ago(key.created_at)}",
+            _use(key),
+            _validity(key, now),
+        ]
+        for key in keys
+    ]
+    styles = [["bold"] if _is_live(key, now) else ["dim"] * 7 for key in keys]
+    header = ("key", "role", "agent", "name", "", "", "")
+    cli.print(*cli.table(rows, header=header, styles=styles, shrink=(2, 3)))
+    for key in api_keys.ending(known, now):
+        cli.notice(f"the key {key.id} is {_validity(key, now)}; dibs key rotate {key.id} makes its successor")
+    return None
+
+
+def _use(key: Key) -> str:
+    return "never used" if key.last_used_at is None else f"used {ago(key.last_used_at)}"
+
+
+def key_rotate_options(parser: Parser) -> None:
+    parser.argument("id", "the id of the key, as dibs key list shows it")
+    parser.duration("--grace", "grace", "how long the replaced key stays valid (default: 1d)")
+    parser.duration("--expires", "expires", "how long the new one is valid (default: until revoked)")
+
+
+def key_rotate(cli: Cli) -> None:
+    """Create the successor of a key, which acts for its sessions, and show its secret, once."""
+    args = cli.args
+    given = {} if args.grace is None else {"grace_seconds": args.grace}
+    key, secret = cli.board.rotate_key(args.id, seconds=args.expires, **given)
+    cli.reply(
+        {"key": {**api_keys.shown(key), "secret": secret}},
+        f"{cli.paint('created key', 'green')} {key.id} in place of {args.id}  {_summary(key)}",
+        f"  {secret}",
+        cli.paint("  shown only once; give it to the caller as DIBS_KEY: it acts for the same sessions", "dim"),
+    )
 
 
 def key_revoke_options(parser: Parser) -> None:

@@ -280,6 +280,8 @@ class Service:
                 if monotonic() >= silent_at:
                     ended = board.store.end_silent(limit=self.settings.sweep_batch)
                     silent_at = monotonic() + (0 if ended else every_seconds)
+                for key in self.callers.take_used():
+                    board.store.note_key_use(key)
                 self.feed.wait_for_stop(min(sweeper.seconds_left(), self._catch_up()))
             except Exception:
                 # A failure about one item must not stop the sweep of all others.

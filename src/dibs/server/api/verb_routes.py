@@ -172,7 +172,7 @@ def call(
         service.callers.require_role(caller, ADMIN)
     if verb.name == "annotate" and caller.role != ADMIN and caller.agent is None:
         # Such a key may start sessions of any agent, so the agent does not show that the run is the caller's.
-        arguments["key"] = caller.key
+        arguments["key"] = caller.line
     if request_id is not None and "request_id" in accepted:
         arguments["request_id"] = request_id
     if arguments.get("wait_seconds"):

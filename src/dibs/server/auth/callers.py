@@ -32,6 +32,8 @@ COOKIES_MAX = 5
 #: How long a valid key is cached, and so for how long a key that was revoked elsewhere remains valid here.
 CACHE_SECONDS = 1.0
 CACHE_KEYS_MAX = 10_000
+#: A use of a key is noted if the last one that is noted is older.
+USE_SECONDS = 3600.0
 #: For how long a key that was valid is accepted for metrics while the store is gone and cannot tell.
 GONE_CACHE_SECONDS = 86400.0
 #: How long a browser stays signed in without being used, how often that is extended, and how long at most.
@@ -99,9 +101,16 @@ def set_cookie(response: Response, name: str, secret: str) -> None:
 
 
 class Caller(Value):
+    """`line` is the first of the keys that the key of this request replaces, or that key: its sessions have it."""
+
     key: str
     role: str
     agent: str | None
+    line: str
+
+    @classmethod
+    def of_key(cls, key: Key) -> Caller:
+        return cls(key=key.id, role=key.role, agent=key.agent, line=key.line or key.id)
 
     @property
     def actor(self) -> str:
@@ -111,7 +120,7 @@ class Caller(Value):
     @property
     def session_key(self) -> str | None:
         """The key that a new session of this caller belongs to; None if any admin may act for it."""
-        return None if self.role == ADMIN else self.key
+        return None if self.role == ADMIN else self.line
 
 
 NOT_CACHED: tuple[float, Key | None, Caller | None] = (0.0, None, None)
@@ -126,6 +135,8 @@ class Callers:
         self._cache: dict[str, tuple[float, Key, Caller]] = {}
         #: Until when it is cached that a key acts for a session, as for the keys.
         self._owned: dict[tuple[str, str], float] = {}
+        #: Keys in use whose last use has to be noted.
+        self._used: set[str] = set()
         #: When each browser's key was renewed.
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
@@ -140,7 +151,7 @@ class Callers:
         for secret in secrets_of(request):
             key = self._valid_key(secret, board)
             if key is not None and key.role not in LOGINS:
-                return Caller(key=key.id, role=key.role, agent=key.agent)
+                return Caller.of_key(key)
         raise Unauthenticated(NEEDS_KEY)
 
     def reauthenticate(self, request: Request) -> Caller:
@@ -210,12 +221,22 @@ class Callers:
         """Extend the key of a browser that is in use; whether that is possible."""
         return self._board.store.renew_key(caller.key, seconds=COOKIE_SECONDS, seconds_max=SIGN_IN_SECONDS) is not None
 
-    def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
-        """Takes effect here at once, and on other servers of the board when their cache ends."""
-        revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
+    def take_used(self) -> set[str]:
+        """The keys whose use is to be noted, once."""
+        with self._lock:
+            used, self._used = self._used, set()
+        return used
+
+    def forget(self, key: str) -> None:
+        """Ask the store about this key again, for open requests too."""
         with self._lock:
             self._cache = {digest: entry for digest, entry in self._cache.items() if entry[1].id != key}
         self.on_revoked()
+
+    def revoke(self, caller: Caller, key: str, request_id: str | None = None) -> Key:
+        """Takes effect here at once, and on other servers of the board when their cache ends."""
+        revoked = self._board.revoke_key(key, actor=caller.actor, request_id=request_id)
+        self.forget(key)
         return revoked
 
     def _login_key(self, code: str) -> Key | None:
@@ -237,8 +258,9 @@ class Callers:
             with self._lock:
                 if len(self._cache) >= CACHE_KEYS_MAX:
                     self._cache.clear()
-                caller = Caller(key=key.id, role=key.role, agent=key.agent)
-                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key, caller)
+                self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key, Caller.of_key(key))
+                if (key.last_used_at or 0) < (time.time() - USE_SECONDS) * 1000:
+                    self._used.add(key.id)
         return key
 
     def _cached_key(self, digest: str) -> Key | None:
@@ -258,13 +280,13 @@ class Callers:
             return
         found = (board or self._board).find_session(session)
         self.require_own(caller, found, board)
-        if found.key == caller.key:
+        if found.key == caller.line:
             if len(self._owned) >= CACHE_KEYS_MAX:
                 self._owned.clear()
             self._owned[caller.key, session] = time.monotonic() + CACHE_SECONDS
 
     def require_own(self, caller: Caller, session: Session, board: Board | None = None) -> None:
-        if caller.role != ADMIN and session.key != caller.key and not self.bind_sql_session(caller, session, board):
+        if caller.role != ADMIN and session.key != caller.line and not self.bind_sql_session(caller, session, board):
             raise Forbidden(f"session {session.id} was started with another key", session=session.id)
 
     def bind_sql_session(self, caller: Caller, session: Session, board: Board | None = None) -> bool:
@@ -277,7 +299,7 @@ class Callers:
         store = (board or self._board).store
         if session.key is not None and store.find_key(session.key) is not None:
             return False
-        return store.take_up(session.id, key=caller.key, agent=session.agent).key == caller.key
+        return store.take_up(session.id, key=caller.line, agent=session.agent).key == caller.line
 
     def require_kind(self, caller: Caller, kind: str | None) -> None:
         """A person's claims last for hours without a heartbeat, so a program's key must not pass for a person's."""

@@ -15,6 +15,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from dibs import api_keys
 from dibs.api_keys import shown
+from dibs.board.manage import GRACE_SECONDS
 from dibs.config import LOOPBACK
 from dibs.errors import Invalid, Unauthenticated
 from dibs.model import ADMIN
@@ -38,8 +39,20 @@ class NewKey(schemas.RequestBody):
     seconds: float | None = None
     id: str | None = None
     digest: str | None = None
+    name: str | None = None
 
-    model_config = schemas.with_examples({"role": "agent", "agent": "coder"})
+    model_config = schemas.with_examples({"role": "agent", "agent": "coder", "name": "night runs"})
+
+
+class KeyRotation(schemas.RequestBody):
+    """`digest` and `id` as for a new key. The key that is replaced expires after `grace_seconds`."""
+
+    seconds: float | None = None
+    grace_seconds: float = GRACE_SECONDS
+    id: str | None = None
+    digest: str | None = None
+
+    model_config = schemas.with_examples({"seconds": 2592000, "grace_seconds": GRACE_SECONDS})
 
 
 _KEY = examples.KEY
@@ -51,7 +64,12 @@ MadeKey = schemas.make_model(
     "MadeKey", {**_EXAMPLE, "secret": f"{api_keys.PREFIX}_{_KEY.id}_..."}, **_FIELDS, secret=(str, "")
 )
 Me = schemas.make_model(
-    "Me", {"key": _KEY.id, "role": _KEY.role, "agent": _KEY.agent}, key=str, role=str, agent=str | None
+    "Me",
+    {"key": _KEY.id, "role": _KEY.role, "agent": _KEY.agent, "line": _KEY.id},
+    key=str,
+    role=str,
+    agent=str | None,
+    line=str,
 )
 
 
@@ -67,12 +85,11 @@ def key_routes(service: Service) -> APIRouter:
         body = await bodies.read(request, NewKey)
 
         def create() -> Response:
-            if (body.digest is None) != (body.id is None):
-                missing = "digest" if body.digest is None else "id"
-                raise Invalid("a key whose secret you made needs both id and digest", field=missing)
+            _require_both(body.id, body.digest)
             if body.digest is not None and body.id is not None:
-                return answer(shown(service.board.keep_key(body.id, body.role, body.agent, body.digest, body.seconds)))
-            key, secret = service.board.create_key(body.role, agent=body.agent, seconds=body.seconds)
+                given = (body.id, body.role, body.agent, body.digest, body.seconds, body.name)
+                return answer(shown(service.board.keep_key(*given)))
+            key, secret = service.board.create_key(body.role, agent=body.agent, seconds=body.seconds, name=body.name)
             return answer({**shown(key), "secret": secret})
 
         return await service.run(create)
@@ -84,6 +101,23 @@ def key_routes(service: Service) -> APIRouter:
             return answer({"key": None if found is None else shown(found)})
 
         return await service.run(find)
+
+    @router.post(
+        "/v1/keys/{key}/rotate",
+        **describe("rotate_key", "Replace a key; the new one acts for its sessions", MadeKey, ADMIN, body=KeyRotation),
+    )
+    async def rotate_key(request: Request, key: str) -> Response:
+        body = await bodies.read(request, KeyRotation)
+
+        def rotate() -> Response:
+            _require_both(body.id, body.digest)
+            made, secret = service.board.rotate_key(
+                key, seconds=body.seconds, grace_seconds=body.grace_seconds, id=body.id, digest=body.digest
+            )
+            service.callers.forget(key)
+            return answer({**shown(made), **({} if secret is None else {"secret": secret})})
+
+        return await service.run(rotate)
 
     @router.post("/v1/keys/{key}/revoke", **describe("revoke_key", "Revoke a key", ShownKey, ADMIN))
     async def revoke_key(request: Request, key: str) -> Response:
@@ -98,6 +132,12 @@ def key_routes(service: Service) -> APIRouter:
         return await service.read_one(lambda: answer(service.caller(request).as_dict()))
 
     return router
+
+
+def _require_both(id: str | None, digest: str | None) -> None:
+    if (digest is None) != (id is None):
+        missing = "digest" if digest is None else "id"
+        raise Invalid("a key whose secret you made needs both id and digest", field=missing)
 
 
 def login_routes(service: Service, *, secure_hosts: frozenset[str], pages: str | None) -> APIRouter:

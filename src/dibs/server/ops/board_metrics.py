@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dibs import api_keys
 from dibs.errors import DibsError
-from dibs.model import LOGINS, Key, Pulse
+from dibs.model import Key, Pulse
 from dibs.server.ops.certificates import Certificate
 from dibs.server.ops.store_state import StoreState
 from dibs.store.contract import Store
@@ -26,10 +27,6 @@ TYPES_MAX = 20
 OTHER = "other"
 #: So many keys have a series of their own: those that expire first.
 KEYS_MAX = 50
-#: Keys that were made for a shorter time are not meant to be replaced in time, and neither are those of browsers.
-LASTING_SECONDS = 14 * 86400.0
-#: For how long a key that has expired is told.
-EXPIRED_SECONDS = 86400.0
 
 
 class Figures(Value):
@@ -63,7 +60,11 @@ class FiguresReader:
         found = None
         try:
             pulse, keys = self._store.pulse(), self._store.keys()
-            found = Figures(pulse=pulse, keys=expiring(keys, time.time()), free_bytes=self._store.free_bytes())
+            found = Figures(
+                pulse=pulse,
+                keys=api_keys.to_replace(keys, time.time() * 1000)[:KEYS_MAX],
+                free_bytes=self._store.free_bytes(),
+            )
         except DibsError:
             pass  # the state of the store says why
         except Exception:
@@ -140,21 +141,6 @@ def _of_board(figures: Figures) -> Iterator[Metric]:
     for key in figures.keys:
         keys.add_metric([key.id, key.name or key.agent or ""], (key.expires_at or 0) / 1000)
     yield keys
-
-
-def expiring(keys: tuple[Key, ...], now: float) -> tuple[Key, ...]:
-    """The keys that somebody has to replace, those that expire first."""
-    replaced = {(key.line, key.created_at) for key in keys if key.line is not None and key.revoked_at is None}
-
-    def has_to_be_replaced(key: Key) -> bool:
-        if key.expires_at is None or key.revoked_at is not None or key.role in LOGINS:
-            return False
-        is_lasting = key.expires_at - key.created_at >= LASTING_SECONDS * 1000
-        has_successor = any(line == (key.line or key.id) and at > key.created_at for line, at in replaced)
-        return is_lasting and not has_successor and key.expires_at > (now - EXPIRED_SECONDS) * 1000
-
-    found = sorted((key for key in keys if has_to_be_replaced(key)), key=lambda key: key.expires_at or 0)
-    return tuple(found[:KEYS_MAX])
 
 
 def ready_counts(pulse: Pulse) -> dict[tuple[str, str], int]:

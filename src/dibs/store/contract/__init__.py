@@ -210,6 +210,9 @@ class Store(Verbs):
         """The free space of the disk of the board, if the board is in files of this machine."""
         return None
 
+    def note_key_use(self, id: str) -> None:
+        """Record that a key is in use, unless that was recorded within the hour. Only servers call this."""
+
     def send_webhook(self, webhook: str, *, event: int | None = None) -> Delivery | None:
         """Let the server of the board send a message by hand: a test, or a dead letter again. None: this board has no
         server, and the caller sends."""

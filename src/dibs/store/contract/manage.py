@@ -247,6 +247,12 @@ class ManageVerbs(ABC):
         """All keys ever stored, oldest first."""
 
     @abstractmethod
+    def rotate_key(self, id: str, key: Key, *, seconds: float | None = None, grace_seconds: float) -> Key:
+        """Store a new key in place of the key `id`: it has its role, agent and name, and acts for its sessions. That
+        one is valid for `grace_seconds` more at most; it may be revoked or expired already. The same new key again is
+        answered as stored. Unknown: `INVALID`."""
+
+    @abstractmethod
     def revoke_key(self, id: str, *, request: Request | None = None) -> Key:
         """Revoke a key. The answer has no digest, because answers are kept and exported. Unknown or already revoked:
         `INVALID`, also for the second of two concurrent calls."""

@@ -129,11 +129,13 @@ class WrittenVerbs(Store):
         answer: Sweep = self._call(BY_NAME["sweep"], {"limit": limit}, None)
         return answer
 
-    # Keys
-
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
-        body = {"id": key.id, "role": key.role, "agent": key.agent, "digest": key.digest, "seconds": seconds}
+        body = {name: getattr(key, name) for name in ("id", "role", "agent", "digest", "name")} | {"seconds": seconds}
         return _key(self._client.ask("POST", "/v1/keys", body))
+
+    def rotate_key(self, id: str, key: Key, *, seconds: float | None = None, grace_seconds: float) -> Key:
+        body = {"id": key.id, "digest": key.digest, "seconds": seconds, "grace_seconds": grace_seconds}
+        return _key(self._client.ask("POST", f"/v1/keys/{_quoted(id)}/rotate", body))
 
     def find_key(self, id: str) -> Key | None:
         found = self._read(f"/v1/keys/{_quoted(id)}")["key"]

@@ -100,7 +100,9 @@ class SqlVerbs:
     find_key = _read("session_verbs", "find_key")
     keys = _read("session_verbs", "keys")
     revoke_key = _write("session_verbs", "revoke_key", Key)
+    rotate_key = _write("session_verbs", "rotate_key")
     renew_key = _write("session_verbs", "renew_key")
+    note_key_use = _write("session_verbs", "note_key_use")
 
     add_webhook = _write("webhooks", "add_webhook")
     webhooks = _read("webhooks", "webhooks")

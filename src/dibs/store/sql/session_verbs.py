@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dibs.rules.decision import State, Step
     from dibs.store.sql.transaction import Transaction
 
+#: The last use of a key is noted so often.
+KEY_USE_SECONDS = 3600
 #: As the limit of `items_of_session`: no limit.
 EVERY_CLAIM = -1
 
@@ -38,7 +40,7 @@ def set_agent(t: Transaction, agent: Agent) -> Agent:
 
 def take_up(t: Transaction, session: str, *, key: str, agent: str) -> Session:
     found = t.session(session)
-    has_valid_key = found.key is not None and find_key(t, found.key) is not None
+    has_valid_key = found.key is not None and _has_valid_key(t, found.key)
     if found.kind != SQL or found.agent != agent or has_valid_key:
         return found
     taken = found.replace(key=key)
@@ -153,7 +155,7 @@ def _refuse_another_caller(t: Transaction, known: Session, again: Session) -> No
     lapsed claims and read its kept answers. The sessions of a revoked or expired key are free."""
 
     def is_key_valid() -> bool:
-        return known.key is None or find_key(t, known.key) is not None
+        return known.key is None or _has_valid_key(t, known.key)
 
     if again.key not in (None, known.key) and (known.ended_at is None or is_key_valid()):
         raise Forbidden(f"session {again.id} was registered by another key; choose another id", session=again.id)
@@ -237,6 +239,24 @@ def put_key(t: Transaction, key: Key, *, seconds: float | None = None) -> Key:
     if known.replace(revoked_at=None, last_used_at=None) != dated:
         raise Invalid(f"the key {key.id} exists already", field="id", key=key.id)
     return known
+
+
+def rotate_key(t: Transaction, id: str, key: Key, *, seconds: float | None = None, grace_seconds: float) -> Key:
+    before = _key(t, id)
+    if before is None:
+        raise Invalid(f"the key {id} is not known", field="key", key=id)
+    successor = key.replace(role=before.role, agent=before.agent, name=before.name, line=before.line or before.id)
+    added = put_key(t, successor, seconds=seconds)
+    t.run("end_key", {"id": id, "until": added.created_at + round(grace_seconds * 1000)})
+    return added
+
+
+def note_key_use(t: Transaction, id: str) -> None:
+    t.run("note_key_use", {"id": id, "now": t.now, "noted_before": t.now - KEY_USE_SECONDS * 1000})
+
+
+def _has_valid_key(t: Transaction, line: str) -> bool:
+    return t.one("valid_key_of_line", line=line, now=t.now) is not None
 
 
 def find_key(t: Transaction, id: str) -> Key | None:

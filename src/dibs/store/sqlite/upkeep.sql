@@ -192,6 +192,17 @@ SELECT @key FROM keys ORDER BY created_at, id
 -- name: revoke_key
 UPDATE keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING @key
 
+-- name: end_key
+UPDATE keys SET expires_at = min(coalesce(expires_at, :until), :until) WHERE id = :id
+
+-- At most once in a while, however many servers note it.
+-- name: note_key_use
+UPDATE keys SET last_used_at = :now WHERE id = :id AND coalesce(last_used_at, 0) <= :noted_before
+
+-- name: valid_key_of_line
+SELECT id FROM keys
+WHERE (id = :line OR line = :line) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1
+
 -- name: renew_key
 UPDATE keys SET expires_at = max(expires_at, min(:until, created_at + :longest))
 WHERE id = :id AND revoked_at IS NULL AND expires_at > :now RETURNING @key

@@ -34,6 +34,7 @@ GROUPS = (
     "idempotency",
     "interruptions",
     "items",
+    "keys",
     "leases",
     "limits",
     "live",
@@ -94,6 +95,7 @@ from dibs.testing.conformance.history import TestHistory  # noqa: E402
 from dibs.testing.conformance.idempotency import TestIdempotency  # noqa: E402
 from dibs.testing.conformance.interruptions import TestInterruptions  # noqa: E402
 from dibs.testing.conformance.items import TestItems  # noqa: E402
+from dibs.testing.conformance.keys import TestKeys  # noqa: E402
 from dibs.testing.conformance.leases import TestLeases  # noqa: E402
 from dibs.testing.conformance.limits import TestLimits  # noqa: E402
 from dibs.testing.conformance.live import TestLive  # noqa: E402
@@ -160,6 +162,7 @@ __all__ = [
     "TestInterruptions",
     "TestItems",
     "TestKeptFigures",
+    "TestKeys",
     "TestLeases",
     "TestLimits",
     "TestLists",
