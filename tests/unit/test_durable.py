@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,6 +52,57 @@ def test_a_block_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no room"):
         fail()
     assert os.listdir(tmp_path) == []
+
+
+#: A process that is at work on a new file until it is killed.
+AT_WORK = """
+import sys
+from dibs.system import durable
+with durable.NewFile(sys.argv[1]) as half:
+    for suffix in ("", "-journal"):
+        open(half + suffix, "w").write("a part")
+    print("at work", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def at_work(path: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", AT_WORK, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        yield process
+        process.kill()
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    for _ in range(2):
+        with at_work(path) as killed:
+            killed.kill()
+            killed.wait()
+            assert len(os.listdir(tmp_path)) == 2, "only the half of the last one, and its journal"
+    with durable.NewFile(str(path)):
+        pass
+    assert os.listdir(tmp_path) == ["new"]
+
+
+def test_what_others_have_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    kept = ["new.half", "new.12345678.half.gz", "new.1234567.half", "newer.12345678.half", "new.1234567G.half"]
+    for name in kept:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "new.00000001.half").symlink_to("new.half")
+    (tmp_path / "new.00000002.half").mkdir()
+    os.mkfifo(tmp_path / "new.00000003.half")
+    before = set(os.listdir(tmp_path))
+    with at_work(path):
+        with durable.NewFile(str(path)) as half:
+            Path(half).write_text("all of it")
+        left = set(os.listdir(tmp_path)) - before
+        assert len(left) == 3, "the half of the living process, its journal, and the new file"
+    assert path.read_text() == "all of it"
 
 
 def test_macos_is_asked_for_more_than_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,22 +6,32 @@ import os
 
 #: A database and the files that SQLite may leave beside it.
 SQLITE_SUFFIXES = ("", "-journal", "-wal", "-shm")
+#: How many files that were left are removed at once, and how often a new one is tried.
+LEFT_MAX, TRIES_MAX = 100, 10
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NewFile:
     """Gives the path of an empty private file, which becomes `path` when the block ends. An existing file is not
-    overwritten: `FileExistsError`. If the block raises, nothing is left."""
+    overwritten: `FileExistsError`. If the block raises, nothing is left; what a killed process has left of this file is
+    removed by the next one."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._half = f"{path}.{os.urandom(4).hex()}.half"
+        self._half, self._lock = "", -1
 
     def __enter__(self) -> str:
         if os.path.lexists(self._path):
             raise FileExistsError(self._path)
-        os.close(os.open(self._half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        return self._half
+        _remove_left(self._path)
+        for _ in range(TRIES_MAX):
+            self._half = f"{self._path}.{os.urandom(4).hex()}.half"
+            self._lock = os.open(self._half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            # Another process may have taken it for left between the two calls.
+            if _is_locked_at(self._lock, self._half):
+                return self._half
+            os.close(self._lock)
+        raise FileExistsError(self._half)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -36,12 +46,61 @@ class NewFile:
                     os.unlink(self._half + suffix)
                 except FileNotFoundError:
                     pass
+            os.close(self._lock)
+
+
+def _is_locked_at(file: int, path: str) -> bool:
+    """Lock an open file, which ends with this process, and say whether it is the one at the path."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _remove_left(path: str) -> None:
+    """Remove the files that killed processes have left of `NewFile(path)`: regular files of this user with exactly such
+    a name, which no living process has locked."""
+    import re
+
+    folder, name = os.path.split(os.path.abspath(path))
+    pattern = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}\.half")
+    try:
+        names = sorted(filter(pattern.fullmatch, os.listdir(folder)))[:LEFT_MAX]
+    except OSError:
+        return
+    for half in names:
+        _remove_half(os.path.join(folder, half))
+
+
+def _remove_half(half: str) -> None:
+    from stat import S_ISREG
+
+    try:
+        file = os.open(half, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        found = os.fstat(file)
+        if S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and _is_locked_at(file, half):
+            for suffix in reversed(SQLITE_SUFFIXES):
+                try:
+                    os.unlink(half + suffix)
+                except FileNotFoundError:
+                    pass
+    except OSError:
+        pass  # it stays, as before
+    finally:
+        os.close(file)
 
 
 def require_new(path: str) -> None:
     """Check that `NewFile` can write this file: its errors are raised now, and nothing is left."""
     new = NewFile(path)
     os.unlink(new.__enter__())
+    os.close(new._lock)
 
 
 class TemporaryFolder:
