@@ -11,7 +11,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from dibs.server.auth.guard import Guard
-from dibs.server.ops.logs import LogFormatter
+from dibs.server.ops.logs import AccessLog, LogFormatter
+from dibs.server.ops.refused_keys import LINES_MAX
 
 SECRET = "dibs_0123456789_" + "x" * 43
 
@@ -83,3 +84,53 @@ def test_what_the_server_says_of_itself_has_the_same_form(as_json: bool) -> None
         assert json.loads(line).keys() == {"at", "level", "message"}
     else:
         assert line.endswith("Z warning odd: dibs_0123456789_***")
+
+
+def refused(count: int, *, as_json: bool) -> tuple[list[str], list[str]]:
+    """What the log has of so many requests with a refused key: their lines, and the sums."""
+    stream, sums = io.StringIO(), Sums()
+    logging.getLogger().addHandler(sums)
+
+    async def send() -> None:
+        log = AccessLog(stream, as_json)
+        for n in range(count):
+            headers = [(b"authorization", f"Bearer dibs_id{n % 2}_{'x' * 43}".encode())]
+            log.write(
+                {"method": "GET", "path": "/v1/me", "client": ("10.0.0.9", 1), "headers": headers, "state": {}},
+                401,
+                0.001,
+            )
+        await asyncio.sleep(0)
+        log.refused_keys.sum_up()
+
+    try:
+        asyncio.run(send())
+    finally:
+        logging.getLogger().removeHandler(sums)
+    return stream.getvalue().splitlines(), sums.found
+
+
+class Sums(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+def test_a_refused_key_is_named_by_its_public_id() -> None:
+    (line,), sums = refused(1, as_json=True)
+    assert json.loads(line)["refused_key"] == "id0"
+    assert "xxxx" not in line
+    assert sums == []
+    (line,), _ = refused(1, as_json=False)
+    assert line.endswith(" refused:id0")
+
+
+def test_a_flood_of_refused_keys_is_summed_up() -> None:
+    lines, (told,) = refused(5_000, as_json=True)
+    assert len(lines) == LINES_MAX
+    assert told == (
+        "5000 requests without a valid key in a minute, from 10.0.0.9 (5000); their keys: id0 (2500), id1 (2500)"
+    )

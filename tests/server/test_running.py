@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dibs.board import connect
+from dibs.board import connect, make
 from dibs.cli.server import access_lines, keep_key, prepare_access, streams_line
 from dibs.config import ENV_INSECURE_HTTP, SERVER_DEFAULTS, ServerSettings
 from dibs.model import ADMIN, AGENT, LOGIN, VIEWER
@@ -316,3 +316,16 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
         assert "port must be a whole number" in typed()[1]
     finally:
         taken.close()
+
+
+def test_what_a_server_says_when_it_has_started_is_json_in_a_journal(tmp_path: Path) -> None:
+    make(str(tmp_path / "board.db"))
+    command = [sys.executable, "-m", "dibs.cli.main", "serve", "--port", "0", "--log-json", "--store", "board.db"]
+    home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LOGNAME": "alice"}
+    with subprocess.Popen(command, cwd=tmp_path, env=home, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert (told["level"], told["serving"]["login"]) == ("info", None)
+        assert told["message"].startswith("serving ")
+        process.terminate()
+        assert process.stdout.read() == ""

@@ -89,13 +89,15 @@ def _run_server(
         from dibs.server.ops import workers
 
         board.close()
-        _announce(cli, access, streams)
+        _announce(cli, access, streams, settings.log_json)
         workers.run(url, settings, listener, quiet=cli.args.quiet)
     else:
         from dibs.server.ops import run
 
         log = None if cli.args.quiet else sys.stderr
-        server = run.make_server(board, settings, listener, log, lambda: _announce(cli, access, streams), intake=intake)
+        server = run.make_server(
+            board, settings, listener, log, lambda: _announce(cli, access, streams, settings.log_json), intake=intake
+        )
         server.run(sockets=[listener])
 
 
@@ -161,7 +163,13 @@ def require_server(command: str = "dibs serve") -> None:
         raise StoreUnusable(NEEDS_SERVER.format(command))
 
 
-def _announce(cli: Cli, access: dict[str, Any], streams: str) -> None:
+def _announce(cli: Cli, access: dict[str, Any], streams: str, log_json: bool = False) -> None:
+    if log_json and not cli.json and not sys.stdout.isatty():
+        # A journal gets it between the lines of the log.
+        message = f"serving {access['store']} at {access['url']}"
+        cli.print_json({"at": times.iso(now_ms()), "level": "info", "message": message, "serving": access})
+        sys.stdout.flush()
+        return
     serving = f"{cli.paint('serving', 'green')} {clean(access['store'] or '')} at {access['url']}"
     cli.reply({"serving": access}, serving, *access_lines(access), streams)
     sys.stdout.flush()

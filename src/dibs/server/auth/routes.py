@@ -64,12 +64,7 @@ MadeKey = schemas.make_model(
     "MadeKey", {**_EXAMPLE, "secret": f"{api_keys.PREFIX}_{_KEY.id}_..."}, **_FIELDS, secret=(str, "")
 )
 Me = schemas.make_model(
-    "Me",
-    {"key": _KEY.id, "role": _KEY.role, "agent": _KEY.agent, "line": _KEY.id},
-    key=str,
-    role=str,
-    agent=str | None,
-    line=str,
+    "Me", {"key": _KEY.id, "role": _KEY.role, "agent": _KEY.agent}, key=str, role=str, agent=str | None
 )
 
 
@@ -129,7 +124,11 @@ def key_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/me", **describe("me", "The key of this request", Me))
     async def me(request: Request) -> Response:
-        return await service.read_one(lambda: answer(service.caller(request).as_dict()))
+        def who_asks() -> Response:
+            caller = service.caller(request)
+            return answer({"key": caller.key, "role": caller.role, "agent": caller.agent})
+
+        return await service.read_one(who_asks)
 
     return router
 

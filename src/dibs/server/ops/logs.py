@@ -12,27 +12,39 @@ from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 from dibs import api_keys
+from dibs.errors import Unauthenticated
+from dibs.server.ops.refused_keys import RefusedKeys, presented_key
+
+UNAUTHENTICATED = Unauthenticated.http_status
 
 
 class AccessLog:
     def __init__(self, stream: TextIO | None, as_json: bool) -> None:
         self._stream, self._as_json = stream, as_json
         self._lines: list[str] = []
+        self.refused_keys = RefusedKeys()
 
     def write(self, scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
         """Write the line of a request, in the event loop. Leaves out the query, which may be private."""
+        client, refused = (scope.get("client") or ("-",))[0], None
+        if status == UNAUTHENTICATED:
+            refused = presented_key(scope)
+            if not self.refused_keys.note(refused, client):
+                return
         if self._stream is None:
             return
         at, method, path = timestamp(time.time()), scope["method"], api_keys.without_secrets(scope["path"])
-        client = (scope.get("client") or ("-",))[0]
         key = scope.get("state", {}).get("caller", "-")
         if self._as_json:
             milliseconds = round(seconds * 1000, 1)
             request = {"at": at, "method": method, "path": path, "status": status, "ms": milliseconds}
+            if refused is not None:
+                request["refused_key"] = refused
             line = json.dumps({**request, "client": client, "key": key})
         else:
             if " " in path or not path.isprintable():
                 path = "".join(char if char.isprintable() and char != " " else "?" for char in path)
+            key = key if refused is None else f"refused:{refused}"
             line = f"{at} {method} {path} {status} {seconds * 1000:.1f}ms {client} {key}"
         # Lines of requests that end together are written together.
         if not self._lines:
