@@ -255,7 +255,7 @@ def test_a_cookie_is_renewed_also_in_the_first_hour_after_a_boot(
         host = (b"host", b"127.0.0.1")
         name = cookie_name(host[1].decode(), is_secure=False)
         request = ServerRequest({"type": "http", "headers": [host, (b"cookie", f"{name}={secret}".encode())]})
-        caller = AuthenticatedCaller(key=key.id, role=key.role, agent=key.agent)
+        caller = AuthenticatedCaller.of_key(key)
         monkeypatch.setattr(time, "monotonic", lambda: 1.0)  # the machine was started a second ago
         callers = Callers(board)
         assert callers.cookie_to_renew(request, caller) == (name, secret)

@@ -10,7 +10,8 @@ import pytest
 
 from tests.kit.http import Host
 from tests.server.calling import Caller, Reused, Served, reused_server
-from tests.server.process import serving
+from tests.server.process import Serving, serving
+from tests.server.test_store_state import until
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,7 @@ def test_the_command_names_replaces_and_lists_keys(tmp_path: Path) -> None:
         assert made["name"] == "night runs"
         own = {"DIBS_KEY": made["secret"]}
         assert server.dibs("list", **own).returncode == 0
+        until(lambda: "used " in line_of(server, made["id"]), "its use is noted")
         told = server.dibs("key", "rotate", made["id"], "--expires", "30d", "--grace", "2h", "--json")
         successor = json.loads(told.stdout)["key"]
         assert (successor["name"], successor["line"]) == ("night runs", made["id"])
@@ -98,3 +100,8 @@ def test_the_command_names_replaces_and_lists_keys(tmp_path: Path) -> None:
         assert "night runs" in listed
         assert "valid for 2h" in listed or "valid for 1h59m" in listed, listed
         assert server.dibs("list", DIBS_KEY=successor["secret"]).returncode == 0
+
+
+def line_of(server: Serving, key: str) -> str:
+    """What `key list` says of a key."""
+    return next(line for line in server.dibs("key", "list").stdout.splitlines() if line.startswith(key))

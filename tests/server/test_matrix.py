@@ -21,7 +21,7 @@ OPEN = {"livez", "readyz"}
 #: What only admins do. Of the rest, reading is for viewers, and everything else for agents.
 ADMINS = {
     *("cancel", "retry", "reopen", "approve", "send_back", "force_release", "set_agent", "check"),
-    *("keys", "create_key", "find_key", "revoke_key", "prune", "export", "load", "backup", "restore"),
+    *("keys", "create_key", "find_key", "rotate_key", "revoke_key", "prune", "export", "load", "backup", "restore"),
     *("webhooks", "add_webhook", "change_webhook", "remove_webhook", "send_webhook", "dead_letters"),
 }
 #: Without a key that is good.

@@ -22,7 +22,7 @@ from dibs.model.webhooks import Attempt
 from tests.docs.markdown import ROOT
 from tests.kit.postgres_server import free_port
 from tests.server.process import Serving, board_of, serving
-from tests.server.test_certificates import make_certificate
+from tests.server.test_tls import make_certificate
 
 PATIENCE_SECONDS = 60.0
 SHOP, SITE = "dibs-shop", "dibs-site"

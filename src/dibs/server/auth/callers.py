@@ -32,7 +32,7 @@ COOKIES_MAX = 5
 #: How long a valid key is cached, and so for how long a key that was revoked elsewhere remains valid here.
 CACHE_SECONDS = 1.0
 CACHE_KEYS_MAX = 10_000
-#: A use of a key is noted if the last one that is noted is older.
+#: The use of a key is noted so often by one process; the store notes it once for all.
 USE_SECONDS = 3600.0
 #: For how long a key that was valid is accepted for metrics while the store is gone and cannot tell.
 GONE_CACHE_SECONDS = 86400.0
@@ -135,8 +135,9 @@ class Callers:
         self._cache: dict[str, tuple[float, Key, Caller]] = {}
         #: Until when it is cached that a key acts for a session, as for the keys.
         self._owned: dict[tuple[str, str], float] = {}
-        #: Keys in use whose last use has to be noted.
+        #: Keys in use whose last use has to be noted, and when that of each was.
         self._used: set[str] = set()
+        self._noted: dict[str, float] = {}
         #: When each browser's key was renewed.
         self._renewed: dict[str, float] = {}
         #: Called after a key was revoked through this server.
@@ -221,6 +222,15 @@ class Callers:
         """Extend the key of a browser that is in use; whether that is possible."""
         return self._board.store.renew_key(caller.key, seconds=COOKIE_SECONDS, seconds_max=SIGN_IN_SECONDS) is not None
 
+    def _use(self, key: str) -> None:
+        """Have the use of a key noted, at most once in a while. Called with the lock."""
+        now = time.monotonic()
+        if self._noted.get(key, float("-inf")) < now - USE_SECONDS:
+            if len(self._noted) >= CACHE_KEYS_MAX:
+                self._noted.clear()
+            self._noted[key] = now
+            self._used.add(key)
+
     def take_used(self) -> set[str]:
         """The keys whose use is to be noted, once."""
         with self._lock:
@@ -259,8 +269,7 @@ class Callers:
                 if len(self._cache) >= CACHE_KEYS_MAX:
                     self._cache.clear()
                 self._cache[digest] = (time.monotonic() + CACHE_SECONDS, key, Caller.of_key(key))
-                if (key.last_used_at or 0) < (time.time() - USE_SECONDS) * 1000:
-                    self._used.add(key.id)
+                self._use(key.id)
         return key
 
     def _cached_key(self, digest: str) -> Key | None:

@@ -44,7 +44,7 @@ class Server(uvicorn.Server):
         service: Service,
         on_started: Callable[[], None],
         room: Room,
-        certificate: Certificate | None,
+        certificate: Certificate | None = None,
     ) -> None:
         super().__init__(config)
         self._service, self._room, self._on_started = service, room, on_started
