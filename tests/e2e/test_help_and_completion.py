@@ -49,7 +49,7 @@ NEED_A_CLAIM = (
 BEFORE |= dict.fromkeys(NEED_A_CLAIM, (ADD_FIX_LOGIN, CLAIM_FIX_LOGIN))
 SLOW = {"demo"}
 #: They need a server, a key, a certificate, a clone, a repository, a terminal, and have tests of their own elsewhere.
-NOT_ALONE = {"serve", "open", "top", "mcp", "key revoke", "key link", "vault sync"}
+NOT_ALONE = {"serve", "open", "top", "mcp", "key revoke", "key rotate", "key link", "vault sync"}
 NOT_ALONE |= {name for name in COMMANDS if name.startswith("webhook ")} - {"webhook add", "webhook list"}
 NOT_ALONE |= {"guard install", "guard remove", "guard verify", "guard hook", "worktree list", "worktree clean"}
 NOT_ALONE |= {"github watch"}

@@ -15,7 +15,7 @@ from dibs.errors import Invalid, StoreUnusable
 from dibs.store.sqlite import database as opening
 from dibs.store.sqlite.database import migration
 
-KEY = "INSERT INTO keys VALUES ('evil', 'admin', NULL, 'digest', 0, NULL, NULL)"
+KEY = "INSERT INTO keys (id, role, digest, created_at) VALUES ('evil', 'admin', 'digest', 0)"
 
 
 @pytest.fixture
