@@ -202,7 +202,7 @@ class Callers:
         for _, secret in browser_cookies(request):
             key = self._valid_key(secret)
             if key is not None and key.role not in LOGINS:
-                self.revoke(Caller(key=key.id, role=key.role, agent=key.agent), key.id)
+                self.revoke(Caller.of_key(key), key.id)
 
     def cookie_to_renew(self, request: Request, caller: Caller) -> tuple[str, str] | None:
         """The name and the secret of a browser's cookie that has not been renewed for a while."""

@@ -375,10 +375,7 @@ def _all(kind: type[V], answer: Sequence[dict[str, Any]]) -> tuple[V, ...]:
 
 def _new_item(item: NewItem) -> dict[str, Any]:
     """A new item as it is sent. Without an id, the server chooses one."""
-    sent = _sent(item)
-    if not item.id:
-        del sent["id"]
-    return sent
+    return {name: value for name, value in _sent(item).items() if name != "id" or value}
 
 
 def _sent(value: Value) -> dict[str, Any]:
