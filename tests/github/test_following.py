@@ -89,7 +89,7 @@ def test_what_was_decided_before_the_run_ended_counts_when_it_ends(shop: GitHub)
     shop.tell(merged())
     shop.board.done("login", session=session, token=token)
     assert status(shop) == "pending_approval", "nobody has looked yet"
-    assert follow.settle_submitted(shop.board, shop.policy, None) > 0
+    assert follow.settle_changed(shop.board, shop.policy, None) > 0
     assert status(shop) == "done"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -268,11 +269,12 @@ def test_a_members_label_approves_unless_something_changed_since(
 
 def test_the_token_goes_to_the_api_alone(github: GitHub, api: FakeApi) -> None:
     with FakeApi() as elsewhere:
-        for status, header in ((301, "Location"), (307, "Location")):
-            api.refusals.append(Refusal(status, {header: f"{elsewhere.url}/repos/acme/shop/issues"}))
+        for path, status in itertools.product(("/repos/acme/shop", "/repos/acme/shop/issues"), (301, 307)):
+            api.refused = {path: Refusal(status, {"Location": f"{elsewhere.url}/repos/acme/shop/issues"})}
             with pytest.raises(Invalid, match="another address"):
                 look(github, api)
-        api.refusals.append(Refusal(200, {"Link": f'<{elsewhere.url}/repos/x>; rel="next"'}, b"[]"))
+        link = {"Link": f'<{elsewhere.url}/repos/x>; rel="next"'}
+        api.refused = {"/repos/acme/shop/issues": Refusal(200, link, b"[]")}
         with pytest.raises(Invalid, match="another address"):
             look(github, api)
         assert elsewhere.asked == []
@@ -282,10 +284,19 @@ def test_the_token_goes_to_the_api_alone(github: GitHub, api: FakeApi) -> None:
             Api(TOKEN, url)
 
 
-def test_a_renamed_repository_is_followed(github: GitHub, api: FakeApi) -> None:
-    api.put_issue(12)
-    api.refusals.append(Refusal(301, {"Location": f"{api.url}/repos/acme/shop/issues?state=open"}))
-    assert did(look(github, api)) == {ISSUE: ("add",)}
+def test_a_repository_with_another_name_is_refused_in_one_line(github: GitHub, api: FakeApi) -> None:
+    """Before the first look, and while it is watched."""
+    watching = watcher(github, api)
+    watching.look()
+    api.repository = "acme/store"
+    for path in ("", "/issues", "/pulls", "/actions/runs"):
+        there = f"{api.url}/repos/acme/store{path}"
+        api.refused[f"/repos/acme/shop{path}"] = Refusal(301, {"Location": there})
+    for one in (watching, watcher(github, api)):
+        with pytest.raises(Invalid) as refusal:
+            one.look()
+        assert refusal.value.message == "acme/shop is acme/store now; type: dibs github watch acme/store"
+        one.close()
 
 
 def test_no_refusal_shows_the_token(github: GitHub, api: FakeApi) -> None:

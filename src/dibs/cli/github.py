@@ -11,7 +11,7 @@ from dibs.cli.items import open_input
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.github import checks, follow, issue_list, payload, policy, policy_file
+from dibs.github import checks, follow, issue_list, payload, policy, policy_file, verdict
 from dibs.github.apply import converge, look
 
 TYPE_CHECKING = False
@@ -54,7 +54,8 @@ def github_watch(cli: Cli) -> None:
     rules, token = policy_file.load("."), find_token()
     if token is None:
         cli.notice(f"no token: GitHub allows 60 requests an hour; set {ENV_TOKEN}, or type: gh auth login")
-    watcher = Watcher(cli.board, Api(token), repository, rules)
+    api = Api(token)
+    watcher = Watcher(cli.board, api, repository, rules, every=None if cli.args.once else every)
     try:
         if cli.args.once:
             _print_round(cli, watcher.look(), quiet=False)
@@ -176,7 +177,7 @@ def github_test(cli: Cli) -> None:
 
 def _print_check(cli: Cli, check: checks.Check, item: str | None, rules: policy.Policy) -> None:
     answer: dict[str, Any] = {"fact": check.as_dict(), "rule": "", "steps": [], "follows": item, "why": ""}
-    lines = [f"{clean(check.name)}  {clean(check.state)} on {check.sha[: follow.SHORT]} of {check.repository}"]
+    lines = [f"{clean(check.name)}  {clean(check.state)} on {check.sha[: verdict.SHORT]} of {check.repository}"]
     if item is None:
         answer["why"] = "its commit is the head of no pull request of an item"
         lines.append(f"  nothing to do: {answer['why']}")
@@ -189,7 +190,7 @@ def _print_check(cli: Cli, check: checks.Check, item: str | None, rules: policy.
 def _contract(cli: Cli, item: str, rules: policy.Policy) -> str:
     """What GitHub decides about the item."""
     found = cli.board.get(item).item
-    words = follow.CONTRACTS.get(follow.contract(found, rules))
+    words = follow.CONTRACTS.get(verdict.contract(found, rules))
     return f", which is done when {words}" if found.review and words else ", and decides nothing"
 
 
