@@ -204,8 +204,11 @@ class FakeApi:
             runs = sorted(self.runs.values(), key=lambda one: str(one["created_at"]), reverse=True)
             runs = [one for one in runs if query.get("head_sha") in (None, one["head_sha"])]
             return [one for one in runs if query.get("status") in (None, one["status"])]
-        known = (self.issues if name == "issues" else self.pulls).values()
+        known: Any = (self.issues if name == "issues" else self.pulls).values()
         state, since = query.get("state", "open"), query.get("since", "")
+        if "head" in query:
+            owner, _, branch = query["head"].partition(":")
+            known = [one for one in known if one["head"]["ref"] == branch and _owner(one) == owner]
         found = [one for one in known if state in ("all", one["state"]) and one["updated_at"] >= since]
         order = "updated_at" if query.get("sort") == "updated" else "created_at"
         return sorted(found, key=lambda one: str(one[order]), reverse=query.get("direction", "desc") == "desc")
@@ -215,6 +218,11 @@ class FakeApi:
             self.mistakes += self._description.errors(template, answer)
             unknown = query.keys() - self._description.parameters(template)
             self.mistakes += [f"{template} has no parameter {name}" for name in unknown]
+
+
+def _owner(pull: dict[str, Any]) -> str:
+    repo = pull["head"]["repo"]
+    return "" if repo is None else str(repo["full_name"]).partition("/")[0]
 
 
 def _shaped(fields: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,8 @@ class History:
         self.named: dict[str, str] = {}
         #: Heads that were seen red by a verdict, and why.
         self.sent_back: set[str] = set()
+        #: What happened, for a history that fails.
+        self.trace: list[str] = []
         self.watcher = self._watcher()
 
     def _watcher(self) -> Watcher:
@@ -89,12 +91,20 @@ class History:
             found[status["context"], "status"] = status["state"]
         return [(name, state) for (name, _), state in found.items() if self.policy.counts(name)]
 
+    def mine(self) -> list[dict[str, Any]]:
+        """The pull requests of the item, the newest last."""
+        return [one for number, one in sorted(self.fake.pulls.items()) if number < 200]
+
+    def is_merged(self) -> bool:
+        """Whether what the run left is merged: its very commit, or else the newest pull request."""
+        if self.named and any(one["merged_at"] and one["head"]["sha"] == self.left for one in self.mine()):
+            return True
+        return self.pull is not None and bool(self.pull["merged_at"]) and self.is_left()
+
     def holds(self) -> bool:
         """Whether the contract of the item holds for the result that waits."""
-        if self.pull is None:
-            return False
-        if self.pull["merged_at"]:
-            return self.is_left()
+        if self.pull is None or self.is_merged():
+            return self.pull is not None
         if self.pull["state"] != "open" or self.contract != ON_CHECKS or not self.is_left():
             return False
         counted = self.checks(self.pull["head"]["sha"])
@@ -112,7 +122,7 @@ class History:
 
     def is_refused(self) -> bool:
         """Whether the result is to be sent back."""
-        if self.pull is None or self.pull["merged_at"] or not self.is_left():
+        if self.pull is None or self.is_merged() or self.pull["merged_at"] or not self.is_left():
             return False
         if self.pull["state"] == "closed":
             return True
@@ -144,6 +154,7 @@ class History:
         (chosen,) = self.chosen.choices(list(steps), list(steps.values()))
         chosen()
         self.met[chosen.__name__] += 1
+        self.trace.append(f"{chosen.__name__}: {self.status}")
         self.check_done()
 
     def is_open(self) -> bool:
@@ -342,8 +353,8 @@ class History:
         if item.status == "done" and not self.is_checked:
             self.is_checked = True
             assert self.pull is not None
-            assert self.pull["merged_at"] or self.holds(), "done although the contract does not hold"
-            self.met["done, merged" if self.pull["merged_at"] else "done, green"] += 1
+            assert self.holds(), "done although the contract does not hold"
+            self.met["done, merged" if self.is_merged() else "done, green"] += 1
 
     def settle(self) -> None:
         """The second poll after the last change decides, and what GitHub tells late changes nothing."""

@@ -13,6 +13,7 @@ from dibs.board import Board
 from dibs.github import checks, follow, policy, pull_memory
 from dibs.github.decide import remembered
 from dibs.github.policy import Policy
+from dibs.github.verdict import verdict
 from dibs.testing.invariants import assert_sound
 from tests.github.conftest import PULL, GitHub, claimed
 from tests.github.payloads import REPOSITORY, at, issue, pull, run, statuses
@@ -260,7 +261,7 @@ def test_a_decision_is_about_the_result_that_was_read(shop: GitHub, monkeypatch:
     """Between the look at the red checks and the decision, a person sends the item back, and another run ends."""
     submitted(shop.board)
     shop.tell(opened())
-    decide = follow.verdict
+    decide = verdict
 
     def decide_late(*given: Any) -> Any:
         monkeypatch.setattr(follow, "verdict", decide)

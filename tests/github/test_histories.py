@@ -37,6 +37,7 @@ def test_an_item_is_done_exactly_when_its_contract_holds(tmp_path: Path) -> None
                     history.settle()
                 except BaseException as error:
                     error.add_note(f"DIBS_SEED={seed}, history {number}: {history.contract} {history.policy.checks}")
+                    error.add_note("; ".join(history.trace))
                     raise
                 finally:
                     met += history.met

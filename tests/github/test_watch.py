@@ -13,7 +13,8 @@ import pytest
 
 from dibs.errors import DibsError, Forbidden, Invalid, ItemNotFound, StoreUnavailable
 from dibs.github import payload
-from dibs.github.api import Api, Limited, find_token
+from dibs.github.api import Api, find_token
+from dibs.github.budget import Limited
 from dibs.github.decide import remembered
 from dibs.github.policy import Policy
 from dibs.github.watch import Round, Watcher

@@ -30,7 +30,17 @@ from dibs.github.decide import SAID, kept, remembered
 from dibs.github.payload import MEMBERS, MERGED, OPEN, PULL_REQUEST, WORKFLOW_RUN, Fact
 from dibs.github.policy import ON_CHECKS, ON_MERGE
 from dibs.github.pull_memory import checks_of, pulls_of, with_check, with_pull, with_read
-from dibs.github.verdict import SHORT, ended_checks, is_current, is_red, merged_since, pull_of, shown_checks, verdict
+from dibs.github.verdict import (
+    SHORT,
+    ended_checks,
+    is_current,
+    is_red,
+    merged_since,
+    pull_of,
+    reasons,
+    shown_checks,
+    verdict,
+)
 from dibs.github.wiped import is_wiped, restored
 from dibs.guard import trailers
 from dibs.model import DONE, ENDED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY
@@ -39,16 +49,21 @@ from dibs.rules.table import EXTERNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
     from dibs.board import Board
     from dibs.github.checks import Check
     from dibs.github.policy import Policy
     from dibs.github.pull_memory import Found, Known, Pull
+    from dibs.github.verdict import MayJudge
     from dibs.model import Detail, Item, Run
 
+    Judged = frozenset[str | None]
 
+
+#: What a watcher judges after it has read the list of pull requests.
+ALL_PULLS: Judged = frozenset({None})
 BRANCH_PREFIX = "dibs/"
 #: More than the other callers that change an item in between.
 ROUNDS_MAX = 200
@@ -82,9 +97,10 @@ def item_of(board: Board, fact: Fact, policy: Policy, message: str = "") -> tupl
 
 
 def pull(
-    board: Board, fact: Fact, policy: Policy, message: str = "", *, judged: Collection[str] | None = None
+    board: Board, fact: Fact, policy: Policy, message: str = "", *, decides: bool = True
 ) -> tuple[Fact, Outcome | None]:
-    """Remember a pull request with its item, if it has one, and decide. The fact is answered as `linked` then."""
+    """Remember a pull request with its item, if it has one, and decide, unless others are still to come. The fact is
+    answered as `linked` then."""
     found = item_of(board, fact, policy, message)
     if found is None:
         return fact, None
@@ -96,7 +112,7 @@ def pull(
     }
     said = f"{number} {fact.state} at {fact.sha[:SHORT]}"
     did = _remember(board, item, lambda found: with_pull(found, number, entry), said)
-    outcome = settle(board, item, policy, judged=judged)
+    outcome = settle(board, item, policy) if decides else Outcome(subject=fact.subject, item=item)
     return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
 
 
@@ -141,6 +157,12 @@ def open_heads(item: Item, repository: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def lacks_pull(board: Board, item: str, repository: str, policy: Policy) -> bool:
+    """Whether a result waits for a pull request that may be of this repository, and none is known."""
+    found = board.get(item).item
+    return found.review and not pulls_of(found) and _is_followed(board, item, repository, policy)
+
+
 def forks(item: Item, repository: str, sha: str) -> frozenset[str]:
     """The owners of the forks from which the item's pull requests at this commit come; empty for the repository."""
     known = pulls_of(item).items()
@@ -153,13 +175,13 @@ def is_run_for(told: Check, forks: Collection[str]) -> bool:
     return told.kind != WORKFLOW_RUN or told.fork in forks
 
 
-def settle(board: Board, item: str, policy: Policy, *, judged: Collection[str] | None = None) -> Outcome:
-    """Annotate the latest run with what is known of its pull request, and decide about its result. `judged` are the
-    heads whose checks a watcher has just read: no others are judged. None stands for a caller that reads nothing: it
-    judges what it was told of, unless a watcher follows the repository."""
+def settle(board: Board, item: str, policy: Policy, *, judged: Judged | None = None) -> Outcome:
+    """Annotate the latest run with what is known of its pull request, and decide about its result. `judged` is what a
+    watcher has just read: heads with their checks, and ALL_PULLS. Without it, the caller reads nothing, and judges what
+    it was told of, unless a watcher follows the repository."""
     did: list[str] = []
 
-    def may_judge(repository: str, head: str) -> bool:
+    def may_judge(repository: str, head: str | None) -> bool:
         return head in judged if judged is not None else not place.is_watched(board, repository)
 
     restored(board, board.get(item).item)
@@ -180,36 +202,43 @@ def settle_changed(
     policy: Policy,
     after: int | None,
     *,
-    judged: Collection[str] | None = None,
     repository: str | None = None,
 ) -> int:
     """Decide about the results that were submitted since this event, and about items that were let go of; or about all
-    of them. With `repository`, only about those of its pull requests. The last event read."""
+    of them. For a watcher of `repository`, which decides about results itself, only about items without one that its
+    pull requests belong to. The last event read."""
     if after is None:
         newest = board.events(newest=True, limit=1)
         resting = board.list(statuses=[READY, PARKED], limit=LIST_MAX)
         merged = [one.id for one in resting if one.review and _is_merged(one)]
-        _settle_each(board, [*(item.id for item in waiting(board)), *merged], policy, judged, repository)
+        chosen = [*(item.id for item in waiting(board)), *merged]
+        _settle_each(board, chosen, policy, repository)
         return newest[-1].id if newest else 0
     events = board.events(after=after, limit=EVENTS_MAX)
     chosen = [event.item for event in events if event.kind in LET_GO or is_wiped(event)]
-    _settle_each(board, chosen, policy, judged, repository)
+    _settle_each(board, chosen, policy, repository)
     return events[-1].id if events else after
+
+
+def settle_resting(board: Board, items: Iterable[str], policy: Policy, repository: str) -> None:
+    """Decide about those of the items that nobody works on, although no result waits: see `merged_since`."""
+    _settle_each(board, tuple(items), policy, repository)
 
 
 def _is_merged(item: Item) -> bool:
     return any(one["state"] == MERGED for one in pulls_of(item).values())
 
 
-def _settle_each(
-    board: Board, items: Sequence[str], policy: Policy, judged: Collection[str] | None, repository: str | None
-) -> None:
+def _settle_each(board: Board, items: Sequence[str], policy: Policy, repository: str | None) -> None:
     """A failure about one item is raised after the decisions about all others."""
     failure: Exception | None = None
     for item in dict.fromkeys(items):
         try:
-            if repository is None or _has_pull(restored(board, board.get(item).item), repository):
-                settle(board, item, policy, judged=judged)
+            found = restored(board, board.get(item).item)
+            if repository is None:
+                settle(board, item, policy)
+            elif _has_pull(found, repository) and found.status in (READY, PARKED):
+                settle(board, item, policy, judged=ALL_PULLS)
         except ItemNotFound:
             continue  # it was removed meanwhile
         except StoreUnavailable:
@@ -285,12 +314,12 @@ def _remember(board: Board, item: str, change: Callable[[Item], Known | None], s
 # What follows from it
 
 
-def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: Callable[[str, str], bool]) -> str | None:
+def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: MayJudge) -> str | None:
     """Call the next verb that is left to do; None if there is none."""
     item, runs = detail.item, detail.runs
     if not runs or runs[0].outcome is None or (item.status in ENDED and item.status != DONE):
         return None
-    since = merged_since(item, runs, policy)
+    since = merged_since(item, runs, policy, may_judge)
     if since is not None:
         return _finish(board, item, *since)
     if not is_current(item, runs):
@@ -335,7 +364,7 @@ def _was_sent_back(item: Item, runs: Sequence[Run], policy: Policy) -> bool:
     """Whether an earlier result was sent back for the same reason, at the same commit. To send it back again would keep
     agents busy for nothing: a check that fails at random is to be run again, or a person decides."""
     name, found = pull_of(item, runs[0])
-    told = {} if name is None else shown_checks(item, name, found, policy)
+    told = {} if name is None else reasons(item, name, found, policy)
     same = [one for one in runs[1:] if one.outcome == "submitted" and one.links.get("head") == found.get("head")]
     return any(told.items() <= one.checks.items() for one in same)
 

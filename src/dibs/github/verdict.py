@@ -1,7 +1,7 @@
 """The verdict on a result that waits for review, from what its item remembers of pull requests and their checks.
 
-A pull request that is merged or closed decides once and for all. Checks may be run again, and deliveries about them may
-come late or never: where a watcher follows the repository, only what it has just read of the head decides.
+Deliveries may come late or never: a check was run again since, a pull request was opened again, or a newer one belongs
+to the item. Where a watcher follows the repository, only what it has just read decides.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from dibs.github.pull_memory import Pull
     from dibs.model import Item, Run
 
+    #: Whether what is known decides, by the repository and the head: of the checks there, or without a head of the
+    #: pull requests of the repository.
+    MayJudge = Callable[[str, str | None], bool]
+
 FAILURES_SHOWN = 3
 SHORT = 7
 #: As people and git abbreviate a commit.
@@ -32,11 +36,9 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _PULL_LINK = re.compile(r"(?:https?://[^/\s]+/)?(?:([\w.-]+/[\w.-]+)(?:/pull/|#)|#)?([1-9]\d*)(?:[/?#].*)?", re.ASCII)
 
 
-def verdict(
-    item: Item, runs: Sequence[Run], policy: Policy, may_judge: Callable[[str, str], bool]
-) -> tuple[str, str, str] | None:
+def verdict(item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge) -> tuple[str, str, str] | None:
     """The verb that decides about the result of the latest run, why, and the repository that says so; None for not yet.
-    `may_judge`: whether what is known of the checks is what decides, by the repository and the head."""
+    A merge of the very commit that the run left decides in any case: nothing that is told later changes it."""
     run = runs[0]
     is_result = item.review and is_submitted(run) and run.token == item.token
     if item.status != PENDING_APPROVAL or not is_result or contract(item, policy) == NEVER:
@@ -45,6 +47,10 @@ def verdict(
     if name is None or not is_current(item, runs):
         return None
     repository, short = name.rpartition("#")[0], found["head"][:SHORT]
+    if found["state"] == MERGED and _names(run, found):
+        return "approve", _merged(name, found), repository
+    if not may_judge(repository, None):
+        return None
     if found["state"] == MERGED:
         return "approve", _merged(name, found), repository
     if found["state"] == CLOSED:
@@ -61,7 +67,7 @@ def verdict(
     return None
 
 
-def merged_since(item: Item, runs: Sequence[Run], policy: Policy) -> tuple[str, str] | None:
+def merged_since(item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge) -> tuple[str, str] | None:
     """Why the item is done although nobody waits for a verdict on it, and the address of the pull request: it was sent
     back, and the pull request of the result that was sent back was merged since. The run shows what its reviewer saw:
     who sends back a result that was merged already wants more."""
@@ -70,6 +76,8 @@ def merged_since(item: Item, runs: Sequence[Run], policy: Policy) -> tuple[str, 
         return None
     name, found = pull_of(item, run)
     if name is None or found["state"] != MERGED or not _is_left_by(run, found, is_told_later=True):
+        return None
+    if not _names(run, found) and not may_judge(name.rpartition("#")[0], None):
         return None
     seen = run.checks.get(name)
     was_open = isinstance(seen, dict) and seen.get("state") in (OPEN, CLOSED)
@@ -91,11 +99,17 @@ def is_current(item: Item, runs: Sequence[Run]) -> bool:
     return found["head"] not in [one.links.get("head") for one in runs[1:]]
 
 
+def _names(run: Run, found: Pull) -> bool:
+    """Whether the run says that it left the head."""
+    commit = run.links.get("commit")
+    return isinstance(commit, str) and _is_commit(commit, found["head"])
+
+
 def _is_left_by(run: Run, found: Pull, *, is_told_later: bool = False) -> bool:
     """Whether the head has what the run left: it is its commit, or was pushed after its end. A run that does not say
     which commit it left has left the head."""
     commit = run.links.get("commit")
-    if not isinstance(commit, str) or _is_commit(commit, found["head"]):
+    if not isinstance(commit, str) or _names(run, found):
         return True
     return bool(found["after"] >= run.token if is_told_later else found["after"] == run.token)
 
@@ -157,6 +171,13 @@ def ended_checks(item: Item, found: Pull, policy: Policy) -> dict[str, dict[str,
 def shown_checks(item: Item, name: str, found: Pull, policy: Policy) -> dict[str, dict[str, str]]:
     """What a run is annotated with."""
     return {name: _shown(found), **{one: _shown(entry) for one, entry in ended_checks(item, found, policy).items()}}
+
+
+def reasons(item: Item, name: str, found: Pull, policy: Policy) -> dict[str, dict[str, str]]:
+    """Of what a run is annotated with, that for which it is sent back. What is green is no reason."""
+    if found["state"] == CLOSED:
+        return {name: _shown(found)}
+    return {one: _shown(entry) for one, entry in ended_checks(item, found, policy).items() if is_red(entry)}
 
 
 def _shown(entry: dict[str, Any]) -> dict[str, str]:

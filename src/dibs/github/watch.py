@@ -49,6 +49,11 @@ SETTLED_PAGES_MAX = 100
 ISSUES, PULLS, RUNS = "issues", "pulls", "runs"
 
 
+NEWEST_FIRST, OLDEST_FIRST = ({"sort": "updated", "direction": one} for one in ("desc", "asc"))
+#: Before everything on GitHub.
+BEGIN = "1970-01-01T00:00:00Z"
+
+
 class Round(Value):
     """What one look at the repository led to. `unreadable` are lists that the token may not read, `budget` is what
     GitHub allows the token's user."""
@@ -88,6 +93,10 @@ class Watcher:
         #: Facts that GitHub has not answered enough about, by their subject, with their list.
         self._again: dict[str, tuple[Fact, str, str]] = {}
         self._checks = HeadChecks(api, repository, policy, self._troubles.report)
+        #: Items whose pull requests have changed since they were decided about.
+        self._linked = dict[str, None]()
+        #: The results for whose pull request GitHub was asked, by their items.
+        self._searched: dict[str, int] = {}
         #: The last event of the board after which items were decided about.
         self._settled: int | None = None
         self._unreadable: list[str] = []
@@ -111,8 +120,9 @@ class Watcher:
         failures = [self._read_list(name, read, outcomes) for name, read in self._lists()]
         failure = next((one for one in failures if one is not None), None)
         outcomes += self._followed_again()
-        self._settle_changed()
         is_fresh = PULLS not in self._unreadable and failure is None
+        if is_fresh:
+            self._settle_changed()
         outcomes += self._followed_checks(submitted if is_fresh else {})
         wrote = Wrote()
         try:
@@ -172,9 +182,12 @@ class Watcher:
     ) -> Failed | None:
         """The failure of this list, which stops no other."""
         try:
+            start = self._start(name)
             for fact, newest in read():
                 outcomes += self._follow(fact, name, newest)
                 self._cursor[name] = max(self._cursor.get(name, ""), newest)
+            if start:
+                self._cursor[name] = max(self._cursor.get(name, ""), start)
         except Failed as failure:
             self._api.forget(self._path)
             return failure
@@ -183,6 +196,15 @@ class Watcher:
             self._api.forget(self._path)
             raise
         return None
+
+    def _start(self, name: str) -> str:
+        """Where a watcher begins that has never looked: what is opened and closed from here on, between two looks, is
+        on no list of what is open."""
+        if name in self._cursor or name == RUNS:
+            return ""
+        query = {**NEWEST_FIRST, "state": "all", "per_page": "1"}
+        page = next(self._pages(name, f"{self._path}/{name}", query), [])
+        return "" if name in self._unreadable else max(map(_updated_at, page), default=BEGIN)
 
     def _issues(self) -> Iterator[tuple[Fact, str]]:
         for query in self._queries(ISSUES, payload.ISSUES):
@@ -198,7 +220,7 @@ class Watcher:
         not by its number, unless a whole page is of one second."""
         for _ in range(PAGES_MAX):
             is_continued = False
-            for page in self._pages(ISSUES, f"{self._path}/issues", sort="updated", direction="asc", **query):
+            for page in self._pages(ISSUES, f"{self._path}/issues", {**OLDEST_FIRST, **query}):
                 newest, has_more = max(map(_updated_at, page), default=""), self._api.has_more
                 yield page
                 if has_more and newest > query.get("since", ""):
@@ -211,7 +233,7 @@ class Watcher:
         """GitHub cannot list pull requests since an instant: the newest first, up to there."""
         for query in self._queries(PULLS, PULL_REQUEST):
             since, found = query.pop("since", ""), []
-            for page in self._pages(PULLS, f"{self._path}/pulls", sort="updated", direction="desc", **query):
+            for page in self._pages(PULLS, f"{self._path}/pulls", {**NEWEST_FIRST, **query}):
                 new = [one for one in page if _updated_at(one) >= since]
                 found += new
                 if len(new) < len(page):
@@ -234,7 +256,7 @@ class Watcher:
         since = self._cursor.get(RUNS, "")
         newest: dict[str, Fact] = {}
         reached = since
-        pages = self._pages(RUNS, f"{self._path}/actions/runs", status="completed")
+        pages = self._pages(RUNS, f"{self._path}/actions/runs", {"status": "completed"})
         for number, page in enumerate(pages, start=1):
             for one in page:
                 fact = payload.run_fact(self._repository, one)
@@ -248,10 +270,12 @@ class Watcher:
         for number, fact in enumerate(facts, start=1):
             yield fact, reached if number == len(facts) else since
 
-    def _pages(self, name: str, path: str, **query: str) -> Iterator[list[dict[str, Any]]]:
+    def _pages(
+        self, name: str, path: str, query: dict[str, str], *, conditional: bool = True
+    ) -> Iterator[list[dict[str, Any]]]:
         """The pages; none if the token may not read them, as that of a repository without Actions."""
         try:
-            yield from self._api.pages(path, query=query)
+            yield from self._api.pages(path, conditional=conditional, query=query)
         except (Forbidden, ItemNotFound):
             if name == ISSUES:
                 raise
@@ -260,12 +284,12 @@ class Watcher:
 
     def _settle_changed(self) -> None:
         """Decide about items that were let go of since the last look, by what was known before."""
+        follow.settle_resting(self._board, self._linked, self._policy, self._repository)
+        self._linked.clear()
         for _ in range(SETTLED_PAGES_MAX):
             before = self._settled
             try:
-                self._settled = follow.settle_changed(
-                    self._board, self._policy, before, judged=(), repository=self._repository
-                )
+                self._settled = follow.settle_changed(self._board, self._policy, before, repository=self._repository)
             except Invalid as pruned:
                 if "event_floor" not in pruned.facts:
                     raise
@@ -285,20 +309,25 @@ class Watcher:
             self._again[fact.subject] = (fact, name, newest)
             if fact.event == PULL_REQUEST:
                 return []  # it may be the pull request of an item, and no work of its own
-        linked, outcome = follow.pull(self._board, fact, self._policy, judged=())
+        linked, outcome = follow.pull(self._board, fact, self._policy, decides=False)
         found = [converge(self._board, linked, self._policy)]
-        return found if outcome is None else [*found, outcome]
+        return found if outcome is None else [*found, self._noted(outcome)]
 
     def _followed_again(self) -> list[Outcome]:
         due = [one for subject, one in self._again.items() if not self._troubles.is_left_alone(subject)]
         return [outcome for one in due for outcome in self._follow(*one)]
 
     def _followed_fact(self, fact: Fact) -> list[Outcome]:
-        linked, outcome = follow.pull(self._board, fact, self._policy, judged=())
+        linked, outcome = follow.pull(self._board, fact, self._policy, decides=False)
         if outcome is None and fact.event == PULL_REQUEST and fact.is_work and follow.is_trusted(fact):
-            linked, outcome = follow.pull(self._board, fact, self._policy, self._message(fact.sha), judged=())
+            linked, outcome = follow.pull(self._board, fact, self._policy, self._message(fact.sha), decides=False)
         found = converge(self._board, approval.approved(self._board, self._api, linked, self._policy), self._policy)
-        return [found] if outcome is None else [found, outcome]
+        return [found] if outcome is None else [found, self._noted(outcome)]
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        """Its item is decided about after all lists were read."""
+        self._linked |= {outcome.item: None} if outcome.item else {}
+        return outcome
 
     def _message(self, sha: str) -> str:
         try:
@@ -318,6 +347,8 @@ class Watcher:
         """The checks of the open pull requests of items that wait, and a decision about each item in `submitted`. Those
         of other repositories are for their watchers, which may have another policy."""
         outcomes: list[Outcome] = []
+        for id in self._unknown(submitted):
+            outcomes += self._troubles.attempt(id, partial(self._found, id), label=f"{id}: ") or []
         for item in follow.waiting(self._board, self._repository):
             is_judged = submitted.get(item.id) == item.token
             found = self._troubles.attempt(
@@ -326,9 +357,29 @@ class Watcher:
             outcomes += found or []
         return [one for one in outcomes if one.did]
 
+    def _unknown(self, submitted: Mapping[str, int]) -> list[str]:
+        """The items whose results wait for a pull request that nobody has told of: it may have ended before this
+        watcher looked for the first time. Once for each result; what changes from here on is on the lists."""
+        new = [id for id, token in submitted.items() if self._searched.get(id) != token]
+        self._searched = {id: token for id, token in self._searched.items() if id in submitted}
+        return [id for id in new if follow.lacks_pull(self._board, id, self._repository, self._policy)]
+
+    def _found(self, item: str) -> list[Outcome]:
+        owner = self._repository.partition("/")[0]
+        branch = f"{follow.BRANCH_PREFIX}{item}"
+        query = {"state": "all", "head": f"{owner}:{branch}"}
+        outcomes: list[Outcome] = []
+        for page in self._pages(PULLS, f"{self._path}/pulls", query, conditional=False):
+            for one in page:
+                fact = payload.issue_fact(self._repository, one, event=PULL_REQUEST, is_read=True)
+                if fact is not None and fact.branch == branch:
+                    outcomes += self._followed_fact(fact)
+        self._searched[item] = self._board.get(item).item.token
+        return outcomes
+
     def _followed(self, item: Item, *, is_judged: bool) -> list[Outcome]:
         told: list[Outcome] = []
-        judged: list[str] = []
+        judged: set[str | None] = {None} if is_judged else set()
         try:
             for sha in follow.open_heads(item, self._repository):
                 before = pull_memory.checks_of(item).get(sha, {})
@@ -337,9 +388,9 @@ class Watcher:
                 if not is_known:
                     self._api.forget(self._path)
                 elif is_whole and is_judged:
-                    judged.append(sha)
+                    judged.add(sha)
                 told.append(Outcome(subject=f"{self._repository}@{sha[:SHORT]}", item=item.id, did=did))
-            return [*told, follow.settle(self._board, item.id, self._policy, judged=judged)]
+            return [*told, follow.settle(self._board, item.id, self._policy, judged=frozenset(judged))]
         except BaseException:
             self._api.forget(self._path)
             raise
