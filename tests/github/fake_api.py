@@ -66,6 +66,8 @@ class FakeApi:
         self.refusals: list[Refusal] = []
         self.refused: dict[str, Refusal] = {}
         self.page_size = 100
+        #: The former name of the repository: what is asked by it is redirected.
+        self.moved_from: str | None = None
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -156,6 +158,9 @@ class FakeApi:
         return 404, {}, b'{"message": "Not Found"}'
 
     def _refusal(self, path: str) -> tuple[int, dict[str, str], bytes] | None:
+        if self.moved_from is not None and re.match(rf"/repos/{self.moved_from}(/|$)", path):
+            there = path.replace(self.moved_from, self.repository, 1)
+            return 301, {"Location": f"{self.url}{there}"}, b"{}"
         refusal = self.refused.get(path) or (self.refusals.pop(0) if self.refusals else None)
         return None if refusal is None else (refusal.status, refusal.headers, refusal.body)
 
@@ -166,6 +171,9 @@ class FakeApi:
                 return self._list(path, template, name, query, headers, match)
         if path == f"/repos/{self.repository}":
             return 200, {}, json.dumps(self.repository_()).encode()
+        number = path.removeprefix(f"/repos/{self.repository}/pulls/")
+        if number.isdigit() and int(number) in self.pulls:
+            return 200, {}, json.dumps(self.pulls[int(number)]).encode()
         sha = path.removeprefix(f"/repos/{self.repository}/commits/")
         if sha in self.messages:
             return 200, {}, json.dumps({"sha": sha, "commit": {"message": self.messages[sha]}}).encode()

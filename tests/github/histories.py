@@ -11,8 +11,10 @@ import collections
 import random
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from dibs.errors import Invalid
 from dibs.github import delivery as deliveries
-from dibs.github import payload
 from dibs.github.policy import ON_CHECKS, ON_MERGE, Policy
 from dibs.github.watch import Watcher
 from tests.github.direct import Direct, close
@@ -139,15 +141,15 @@ class History:
             self.fix: 1 if self.status == "pending_approval" and self.is_open() else 0,
             self.close_pull: 1 if self.is_open() else 0,
             self.reopen_pull: 3 if self.pull is not None and self.pull["state"] == "closed" else 0,
-            self.merge: 1 if self.is_open() else 0,
+            self.merge: (4 if self.status == "ready" else 1) if self.is_open() else 0,
             self.new_check: 3 if self.pull else 0,
             self.end_check: 4 if self.some_check() else 0,
             self.reset_check: 2 if self.some_check() else 0,
             self.rerun: 2 if self.pull else 0,
             self.set_status: 2 if self.pull else 0,
-            self.crowd: 1 if self.pull and self.chosen.random() < 0.1 else 0,
+            self.crowd: 1 if self.pull and self.chosen.random() < 0.3 else 0,
             self.stranger: 1 if self.pull else 0,
-            self.poll: 5,
+            self.poll: 4,
             self.restart: 1,
             self.deliver: 5 if self.deliveries else 0,
         }
@@ -373,6 +375,16 @@ class History:
             self.deliver()
         self.poll()
         assert self.status == status, "late deliveries changed the verdict"
+        if self.chosen.random() < 0.1:
+            self.rename()
 
-
-assert payload.READ_RANK
+    def rename(self) -> None:
+        """GitHub answers by the former name all the same, with the new one in its answers."""
+        status, self.fake.repository = self.status, f"{self.repository}-2"
+        self.fake.moved_from = self.repository
+        for watcher in (self.watcher, self._watcher()):
+            with pytest.raises(Invalid, match=f"is {self.fake.repository} now"):
+                watcher.look()
+            watcher.close()
+        assert self.status == status
+        self.met["renamed"] += 1

@@ -13,6 +13,7 @@ late and in any order. `settle` decides on what is known, however it came to be 
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from dibs.check import LIST_MAX, NAME_LENGTH_MAX
 from dibs.errors import (
@@ -105,15 +106,26 @@ def pull(
     if found is None:
         return fact, None
     item, tokens = found
+    did = _remember_pull(board, item, fact, tokens)
+    outcome = settle(board, item, policy) if decides else Outcome(subject=fact.subject, item=item)
+    return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
+
+
+def reread(board: Board, item: str, fact: Fact) -> None:
+    """Remember a pull request that the item knows already, as it was read."""
+    known = pulls_of(board.get(item).item).get(f"{fact.repository}#{fact.number}")
+    if known is not None:
+        _remember_pull(board, item, fact, known["tokens"])
+
+
+def _remember_pull(board: Board, item: str, fact: Fact, tokens: Iterable[int]) -> tuple[str, ...]:
     number = f"{fact.repository}#{fact.number}"
     entry = {
         **{"url": fact.url, "branch": fact.branch, "base": fact.base, "head": fact.sha.lower()},
         **{"state": fact.state, "version": fact.version, "tokens": list(tokens)},
     }
-    said = f"{number} {fact.state} at {fact.sha[:SHORT]}"
-    did = _remember(board, item, lambda found: with_pull(found, number, entry), said)
-    outcome = settle(board, item, policy) if decides else Outcome(subject=fact.subject, item=item)
-    return fact.replace(linked=True), outcome.replace(subject=fact.subject, did=(*did, *outcome.did))
+    change = partial(with_pull, number=number, entry=entry, is_read=fact.is_read)
+    return _remember(board, item, change, f"{number} {fact.state} at {fact.sha[:SHORT]}")
 
 
 def check(board: Board, told: Check, policy: Policy) -> Outcome | None:
@@ -188,7 +200,7 @@ def settle(board: Board, item: str, policy: Policy, *, judged: Judged | None = N
     for _ in range(ROUNDS_MAX):
         detail = board.get(item)
         try:
-            verb = _next_verb(board, detail, policy, may_judge)
+            verb = _next_verb(board, detail, policy, may_judge, is_fresh=judged is not None and None in judged)
             if verb is None:
                 return Outcome(subject=detail.item.subject or item, item=item, did=tuple(did))
             did.append(verb)
@@ -314,7 +326,7 @@ def _remember(board: Board, item: str, change: Callable[[Item], Known | None], s
 # What follows from it
 
 
-def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: MayJudge) -> str | None:
+def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: MayJudge, *, is_fresh: bool) -> str | None:
     """Call the next verb that is left to do; None if there is none."""
     item, runs = detail.item, detail.runs
     if not runs or runs[0].outcome is None or (item.status in ENDED and item.status != DONE):
@@ -322,7 +334,7 @@ def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: MayJudge
     since = merged_since(item, runs, policy, may_judge)
     if since is not None:
         return _finish(board, item, *since)
-    if not is_current(item, runs):
+    if not is_current(item, runs, is_fresh=is_fresh):
         return None
     if _annotate(board, item, runs[0], policy):
         return "annotate"

@@ -73,6 +73,11 @@ class Fact(Value):
     linked: bool = False
 
     @property
+    def is_read(self) -> bool:
+        """Whether it was read from the API."""
+        return self.version.endswith(f"~{READ_RANK}")
+
+    @property
     def is_work(self) -> bool:
         return self.state in WORK_STATES
 

@@ -54,17 +54,23 @@ def checks_of(item: Item) -> Known:
     }
 
 
-def with_pull(item: Item, number: str, entry: Pull) -> Known | None:
-    """None if it says nothing new. `after` is the run that had ended when its head was first told of."""
+def with_pull(item: Item, number: str, entry: Pull, *, is_read: bool) -> Known | None:
+    """None if it says nothing new. `after` is the run that had ended when its head was first told of.
+
+    What is read replaces what was told: of a pull request that was closed and opened again, the second delivery says
+    nothing new, and the first one may come after it."""
     pulls, commits = pulls_of(item), checks_of(item)
     before = pulls.get(number)
     entry["after"] = item.token if item.status != IN_PROGRESS else 0
     if before is not None and before["head"] == entry["head"]:
         entry["after"] = before["after"]
+    if is_read:
+        entry["read"] = True
     if before is not None:
-        if before["version"] > entry["version"]:
+        if before["version"] > entry["version"] and not is_read:
             return None
-        if {**before, "version": ""} == {**entry, "version": ""}:
+        ignored = {"version": "", "read": True}
+        if {**before, **ignored} == {**entry, **ignored} and (before.get("read") is True or not is_read):
             return None  # a comment or a label: not worth an event
     pulls = {**pulls, number: entry}
     kept = sorted(pulls, key=lambda name: pulls[name]["version"])[-PULLS_MAX:]
@@ -97,6 +103,12 @@ def with_read(item: Item, sha: str, read: Found, policy: Policy) -> Known | None
         found[name] = {**_entry(told), "version": version, "read": True}
     found = _fitted(found, policy)
     return None if found == before else _trimmed(pulls, {**commits, sha: found})
+
+
+def unread_pulls(item: Item, repository: str) -> list[str]:
+    """The pull requests of this repository that deliveries have told of since they were read."""
+    known = pulls_of(item).items()
+    return [name for name, one in known if name.startswith(f"{repository}#") and one.get("read") is not True]
 
 
 def is_read(found: Known) -> bool:

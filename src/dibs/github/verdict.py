@@ -44,7 +44,7 @@ def verdict(item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge
     if item.status != PENDING_APPROVAL or not is_result or contract(item, policy) == NEVER:
         return None
     name, found = pull_of(item, run)
-    if name is None or not is_current(item, runs):
+    if name is None:
         return None
     repository, short = name.rpartition("#")[0], found["head"][:SHORT]
     if found["state"] == MERGED and _names(run, found):
@@ -88,15 +88,16 @@ def is_submitted(run: Run) -> bool:
     return run.outcome == "submitted" and not run.draft
 
 
-def is_current(item: Item, runs: Sequence[Run]) -> bool:
+def is_current(item: Item, runs: Sequence[Run], *, is_fresh: bool) -> bool:
     """Whether what is known is about the work of the latest run. Its last push may not have been told of yet: then the
-    pull request has the head that an earlier run left, with checks that were judged then."""
+    pull request has the head that an earlier run left, with checks that were judged then. `is_fresh`: the pull requests
+    were read after the run had ended, with all that it has pushed."""
     run, (name, found) = runs[0], pull_of(item, runs[0])
     if name is None:
         return True
     if isinstance(run.links.get("commit"), str) or found["state"] == MERGED:
         return _is_left_by(run, found)
-    return found["head"] not in [one.links.get("head") for one in runs[1:]]
+    return is_fresh or found["head"] not in [one.links.get("head") for one in runs[1:]]
 
 
 def _names(run: Run, found: Pull) -> bool:

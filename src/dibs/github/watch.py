@@ -377,10 +377,21 @@ class Watcher:
         self._searched[item] = self._board.get(item).item.token
         return outcomes
 
+    def _with_pulls(self, item: Item) -> Item:
+        """The item as GitHub has its pull requests: their deliveries may have come in another order."""
+        unread = pull_memory.unread_pulls(item, self._repository)
+        for name in unread:
+            found = self._api.one(f"{self._path}/pulls/{name.rpartition('#')[2]}")
+            fact = payload.issue_fact(self._repository, found, event=PULL_REQUEST, is_read=True)
+            if fact is not None:
+                follow.reread(self._board, item.id, fact)
+        return self._board.get(item.id).item if unread else item
+
     def _followed(self, item: Item, *, is_judged: bool) -> list[Outcome]:
         told: list[Outcome] = []
         judged: set[str | None] = {None} if is_judged else set()
         try:
+            item = self._with_pulls(item)
             for sha in follow.open_heads(item, self._repository):
                 before = pull_memory.checks_of(item).get(sha, {})
                 found, is_whole = self._checks.read(item, sha)
