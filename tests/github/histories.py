@@ -35,6 +35,8 @@ NAMES = ("build", "cover")
 #: So many checks that GitHub lists them on two pages.
 CROWD = 101
 STEPS = 22
+#: The number of the pull request of a stranger.
+STRANGERS = 200
 DELIVERIES_MAX = 40
 
 
@@ -93,42 +95,38 @@ class History:
             found[status["context"], "status"] = status["state"]
         return [(name, state) for (name, _), state in found.items() if self.policy.counts(name)]
 
-    def mine(self) -> list[dict[str, Any]]:
-        """The pull requests of the item, the newest last."""
-        return [one for number, one in sorted(self.fake.pulls.items()) if number < 200]
+    def decisive(self) -> dict[str, Any] | None:
+        """The pull request that decides: the one at the commit that the run left, or else the newest, and one that was
+        closed without a merge only if there is no other."""
+        mine = [one for number, one in self.fake.pulls.items() if number < STRANGERS]
+        alive = [one for one in mine if one["state"] == "open" or one["merged_at"]]
+        return max(alive or mine, key=lambda one: (self.is_at(one), one["number"]), default=None)
 
-    def is_merged(self) -> bool:
-        """Whether what the run left is merged: its very commit, or else the newest pull request."""
-        if self.named and any(one["merged_at"] and one["head"]["sha"] == self.left for one in self.mine()):
-            return True
-        return self.pull is not None and bool(self.pull["merged_at"]) and self.is_left()
+    def is_at(self, pull: dict[str, Any]) -> bool:
+        return bool(self.named) and pull["head"]["sha"] == self.left
+
+    def is_left(self, pull: dict[str, Any]) -> bool:
+        """Whether the head has what the run left: it is its commit, or a person pushed to it afterwards."""
+        return not self.named or pull["head"]["sha"] in (self.left, self.fixed)
 
     def holds(self) -> bool:
         """Whether the contract of the item holds for the result that waits."""
-        if self.pull is None or self.is_merged():
-            return self.pull is not None
-        if self.pull["state"] != "open" or self.contract != ON_CHECKS or not self.is_left():
+        pull = self.decisive()
+        if pull is None or not self.is_left(pull) or pull["merged_at"]:
+            return pull is not None and self.is_left(pull)
+        if pull["state"] != "open" or self.contract != ON_CHECKS:
             return False
-        counted = self.checks(self.pull["head"]["sha"])
+        counted = self.checks(pull["head"]["sha"])
         is_green = bool(counted) and all(state in GREEN for _, state in counted)
-        return is_green and all(
-            any(self.policy.is_named(one, name) for name, _ in counted) for one in self.policy.checks
-        )
-
-    def is_left(self) -> bool:
-        """Whether the head has what the run left: it is its commit, or a person pushed to it afterwards."""
-        assert self.pull is not None
-        return not self.named or self.pull["head"]["sha"] in (self.left, self.fixed)
-
-    fixed = ""
+        named = [any(self.policy.is_named(one, name) for name, _ in counted) for one in self.policy.checks]
+        return is_green and all(named)
 
     def is_refused(self) -> bool:
         """Whether the result is to be sent back."""
-        if self.pull is None or self.is_merged() or self.pull["merged_at"] or not self.is_left():
+        pull = self.decisive()
+        if pull is None or pull["merged_at"] or not self.is_left(pull):
             return False
-        if self.pull["state"] == "closed":
-            return True
-        return any(state in RED or state == "error" for _, state in self.checks(self.pull["head"]["sha"]))
+        return pull["state"] == "closed" or any(state in RED for _, state in self.checks(pull["head"]["sha"]))
 
     # Steps
 
@@ -315,7 +313,7 @@ class History:
         at = self.now()
         if self.chosen.random() < 0.5:
             fields = {"author_association": "NONE", "state": "closed", "merged_at": at}
-            self.put_pull(200, self.commit(), f"dibs/{self.item}", "eve/fork", at, "closed", **fields)
+            self.put_pull(STRANGERS, self.commit(), f"dibs/{self.item}", "eve/fork", at, "closed", **fields)
         else:
             self.ids += 1
             self.put_run(self.ids, 1, self.conclusion(), "eve/fork")
@@ -354,9 +352,9 @@ class History:
         item = self.board.get(self.item).item
         if item.status == "done" and not self.is_checked:
             self.is_checked = True
-            assert self.pull is not None
             assert self.holds(), "done although the contract does not hold"
-            self.met["done, merged" if self.is_merged() else "done, green"] += 1
+            pull = self.decisive()
+            self.met["done, merged" if pull and pull["merged_at"] else "done, green"] += 1
 
     def settle(self) -> None:
         """The second poll after the last change decides, and what GitHub tells late changes nothing."""

@@ -262,7 +262,7 @@ class ClaimStatuses:
         base = quote(head.base or self._default(), safe="")
         path = f"{self._path}/compare/{base}...{head.sha}"
         found = [one for page in self._api.pages(path, conditional=False) for one in page]
-        if head.sha not in {one.get("sha") for one in found}:
+        if head.sha not in [one.get("sha") for one in found]:
             # The base has it. A status is that of the commit all the same.
             found.append(self._api.one(f"{self._path}/commits/{head.sha}"))
         commits, parents = [], {}

@@ -82,16 +82,18 @@ class Outbound:
         out: Out,
         cursor: int | None,
         again: Iterable[str] = (),
+        *,
+        probe: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`cursor` is the last event that was dealt with; None for a watcher that begins. `again` are items that GitHub
-        did not answer about before that."""
+        did not answer about before that. For `probe` see troubles.py."""
         self._board, self._api, self._out = board, api, out
         self._repository, self._path = repository, f"/repos/{repository}"
         self._writer = os.urandom(6).hex()
         # A subject that was given up, because the issue was opened again, has an instant behind it.
         self._subject = re.compile(re.escape(f"{SUBJECT_PREFIX}{repository}#") + r"([1-9]\d{0,11})(@.*)?")
-        self._troubles = Troubles(api, self._path, clock)
+        self._troubles = Troubles(api, probe, clock)
         self._statuses = ClaimStatuses(board, api, repository, self._attempt_status) if out.status else None
         #: The last event that was read, and the items that were not dealt with since `cursor`.
         self._position, self._pending = cursor, dict.fromkeys(again)

@@ -52,10 +52,9 @@ class Trouble(Value):
 
 
 class Troubles:
-    def __init__(self, api: Api, path: str, clock: Callable[[], float] | None = None) -> None:
-        """`path` is that of the repository."""
-        self._api, self._path = api, path
-        self._clock = clock or time.monotonic
+    def __init__(self, api: Api, probe: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """`probe` asks for the repository itself, and raises what is wrong with all subjects."""
+        self._api, self._probe, self._clock = api, probe, clock
         self._known: dict[str, Trouble] = {}
         self._suspects: set[str] = set()
         self._failures = 0
@@ -73,9 +72,9 @@ class Troubles:
         try:
             with self._api.once():
                 found = do()
-        except (BadToken, Moved):
-            raise  # whatever is asked
         except REFUSED as refusal:
+            if isinstance(refusal, (BadToken, Moved)):
+                self._probe()  # it may be so whatever is asked
             self._note(subject, before, refusal, f"{label}{refusal.message}{hint(refusal)}", is_refused=True)
             return None
         except Limited as limited:
@@ -87,7 +86,7 @@ class Troubles:
         except Failed as failed:
             self._failures += 1
             if self._failures >= FAILURES_MAX:
-                self._api.one(self._path)
+                self._probe()
                 self._failures = 0
             self._note(subject, before, failed, f"{label}{failed.message}")
             return None

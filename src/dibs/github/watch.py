@@ -84,12 +84,12 @@ class Watcher:
         self._cursor = self._place.cursor
         self._kept: tuple[Any, ...] | None = None
         self._kept_at = 0.0
-        is_out = policy.out.is_about(repository)
-        place = self._place
-        self._out = (
-            Outbound(board, api.another(), repository, policy.out, place.events, place.again, clock) if is_out else None
-        )
-        self._troubles = Troubles(api, self._path, clock)
+        self._out = None
+        if policy.out.is_about(repository):
+            events, again = self._place.events, self._place.again
+            options: dict[str, Any] = {"probe": self._require_name, "clock": clock}
+            self._out = Outbound(board, api.another(), repository, policy.out, events, again, **options)
+        self._troubles = Troubles(api, self._require_name, clock)
         #: Facts that GitHub has not answered enough about, by their subject, with their list.
         self._again: dict[str, tuple[Fact, str, str]] = {}
         self._checks = HeadChecks(api, repository, policy, self._troubles.report)
