@@ -159,6 +159,7 @@ def test_an_item_that_agents_added_under_the_subject_is_done_once(github: GitHub
     """Its payload knows nothing of GitHub but what was written there."""
     github.policy = Policy(out=EVERYTHING)
     api.put_issue(12, state="closed")
+    api.put_issue(13, state="closed", updated_at=at(5))
     session = github.board.start_session("coder").id
     grant = github.board.claim_subject(ISSUE, session=session, title="Mend it")
     look(github, api)

@@ -81,8 +81,12 @@ def test_the_cursor_is_in_the_board_and_a_look_asks_for_what_is_newer(github: Gi
     api.put_issue(12, updated_at=at(30))
     look(github, api)
     look(github, api)
-    asked = [one.query.get("since") for one in api.asked if one.path.endswith("/issues")]
-    assert asked == [None, at(30)]
+    asked = [one.query for one in api.asked if one.path.endswith("/issues")]
+    assert [(one["per_page"], one["state"], one.get("since")) for one in asked] == [
+        ("1", "all", None),  # where a watcher begins
+        ("100", "open", None),
+        ("100", "all", at(30)),
+    ]
     session = github.board.find_session("github:acme/shop")
     assert (session.agent, session.meta["cursor"]["issues"]) == ("github", at(30))
 
@@ -442,10 +446,9 @@ def test_an_item_whose_checks_github_refuses_is_reported_once_and_stops_no_other
     awaiting(github)
     api.put_pull(20)
     api.put_run(1, "success", head_sha="a" * 40, head_branch="dibs/login")
-    api.refused[f"/repos/acme/shop/commits/{'e' * 40}/check-runs"] = Refusal(422, {})
     watching = watcher(github, api)
     (problem,) = watching.look().wrote.problems
-    assert problem.startswith("odd-1: GitHub refuses")
+    assert problem.startswith("odd-1: GitHub has no /repos/acme/shop/pulls/1")
     assert github.board.get("login").item.status == "done"
     assert watching.look().wrote.problems == (), "told once"
     watching.close()
