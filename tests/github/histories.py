@@ -49,6 +49,8 @@ class History:
         named = chosen.choice(((), (), ("ci.yml",), ("build",), ("ci.yml", "cover*")))
         self.policy = Policy(complete=self.contract, checks=named, rules=())
         board.add("work", id=self.item, review=True)
+        self.parents: dict[str, str] = {}
+        self.fake.compare = self.compare  # type: ignore[method-assign]
         self.second, self.ids, self.deliveries = 0, 0, list[tuple[str, Any]]()
         self.pull: dict[str, Any] | None = None
         self.pulls = 0
@@ -106,8 +108,16 @@ class History:
         return bool(self.named) and pull["head"]["sha"] == self.left
 
     def is_left(self, pull: dict[str, Any]) -> bool:
-        """Whether the head has what the run left: it is its commit, or a person pushed to it afterwards."""
-        return not self.named or pull["head"]["sha"] in (self.left, self.fixed)
+        """Whether the head has what the run left."""
+        return not self.named or self.has(pull["head"]["sha"], self.left)
+
+    def has(self, head: str, commit: str) -> bool:
+        while head and head != commit:
+            head = self.parents[head]
+        return bool(head)
+
+    def compare(self, base: str, head: str) -> dict[str, Any]:
+        return {"status": "behind" if self.has(base, head) else "diverged", "commits": []}
 
     def holds(self) -> bool:
         """Whether the contract of the item holds for the result that waits."""
@@ -164,14 +174,15 @@ class History:
         self.session = self.board.start_session("coder").id
         self.token = self.board.claim(self.item, session=self.session).claim.token
 
-    def commit(self) -> str:
+    def commit(self, parent: str = "") -> str:
         sha = f"{self.chosen.getrandbits(160):040x}"
+        self.parents[sha] = parent
         self.fake.messages[sha] = "Work"
         return sha
 
     def push(self) -> None:
         """To the branch of the item. A pull request that is merged stays at its head."""
-        self.pushed = self.commit()
+        self.pushed = self.commit(self.pushed)
         if self.pull is None or (self.pull["merged_at"] and self.chosen.random() < 0.5):
             self.open_pull()
         elif not self.pull["merged_at"]:
@@ -206,7 +217,7 @@ class History:
 
     def submit(self) -> None:
         self.named = {"commit": self.pushed} if self.chosen.random() < 0.6 or not self.at_head() else {}
-        self.left, self.fixed = self.pushed, ""
+        self.left = self.pushed
         self.board.done(self.item, session=self.session, token=self.token, links=self.named)
         if self.pull is not None and self.pull["merged_at"]:
             self.met["submitted after the merge"] += 1
@@ -218,9 +229,10 @@ class History:
         self.board.release(self.item, session=self.session, token=self.token)
 
     def fix(self) -> None:
-        """A person pushes, forced or not, what is to be merged instead."""
-        self.fixed = self.commit()
-        self.move(self.fixed)
+        """A person pushes on top of what is there, or forces something else to be merged instead."""
+        is_forced = self.chosen.random() < 0.4
+        self.met["forced"] += is_forced
+        self.move(self.commit("" if is_forced else self.head()))
 
     def close_pull(self) -> None:
         self.change(state="closed", action="closed")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dibs.errors import StoreUnavailable
 from dibs.github import api as client
 from dibs.github.api import Api
 from dibs.github.out_policy import Out
@@ -139,7 +140,7 @@ def break_route(fake: WritableApi, route: str, answer: tuple[int, dict[str, str]
             return answer
         return sound(target, headers, verb, sent)
 
-    fake.answer = answers  # type: ignore[method-assign]
+    fake.answer = answers  # type: ignore[method-assign,assignment]
     return asked
 
 
@@ -161,7 +162,7 @@ def test_no_answer_about_one_subject_stops_the_others(github: GitHub, fake: Writ
             minutes += 1
             try:
                 shop.minute()
-            except client.StoreUnavailable as limited:
+            except StoreUnavailable as limited:
                 if answer[0] not in (403, 429):
                     raise
                 shop.clock.advance(float(limited.facts["retry_after_seconds"]))
@@ -205,7 +206,7 @@ def test_the_first_answer_about_one_subject_may_be_any(github: GitHub, fake: Wri
                 shop.start()
             rounds += 1
             shop.minute()
-        except client.StoreUnavailable as limited:
+        except StoreUnavailable as limited:
             if code != 429:
                 raise
             shop.clock.advance(float(limited.facts["retry_after_seconds"]))
@@ -282,7 +283,7 @@ def test_an_item_whose_status_route_drips_keeps_nobody_waiting(github: GitHub, m
                 over.wait(20)
             return sound(target, *given)
 
-        fake.answer = drips  # type: ignore[method-assign]
+        fake.answer = drips  # type: ignore[method-assign,assignment]
         shop.github.board.edit("bad", priority=1)
         shop.watcher._out._statuses._histories.clear()  # type: ignore[union-attr]
         for _ in range(3):

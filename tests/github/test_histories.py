@@ -19,7 +19,17 @@ PER_BOARD = 250
 #: What has to have occurred in so many histories.
 RARE = (
     *("done, green", "done, merged", "merged while ready", "submitted after the merge", "ended in place again"),
-    *("reset in place", "crowd", "renamed", "reopen_pull", "fix", "stranger", "sent back", "ends as pending_approval"),
+    *(
+        "reset in place",
+        "crowd",
+        "renamed",
+        "reopen_pull",
+        "fix",
+        "forced",
+        "stranger",
+        "sent back",
+        "ends as pending_approval",
+    ),
 )
 
 

@@ -15,8 +15,8 @@ from dibs.testing.invariants import assert_sound
 from tests.github.conftest import GitHub, claimed
 from tests.github.examples import description
 from tests.github.fake_api import FakeApi, Refusal
-from tests.github.payloads import REPOSITORY, at
-from tests.github.test_following import build, merged, opened, status, statuses, submitted
+from tests.github.payloads import REPOSITORY, at, statuses
+from tests.github.test_following import build, merged, opened, status, submitted
 from tests.github.writing import Clock, watcher
 
 A = "a" * 40
@@ -122,7 +122,9 @@ def test_of_more_checks_than_an_item_keeps_those_that_count_are_there(
     shop: GitHub, api: FakeApi, watching: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pull_memory, "CHECKS_MAX", 10)
-    watching._policy = watching._checks._policy = Policy(complete=policy.ON_CHECKS, checks=("cover", "job *"))
+    watching._pulls_of_items._checks._policy = watching._pulls_of_items._policy = Policy(
+        complete=policy.ON_CHECKS, checks=("cover", "job *")
+    )
     for number in range(15):
         check_run(api, number + 10, f"job {number}", "success")
     check_run(api, 5, "cover", "success")
@@ -150,7 +152,9 @@ def test_a_list_of_checks_that_the_token_may_not_read_may_decide(shop: GitHub, a
     (problem,) = watching.look().wrote.problems
     assert problem.startswith("login waits: the token may not read")
     assert status(shop) == "pending_approval"
-    watching._policy = watching._checks._policy = Policy(complete=policy.ON_CHECKS, checks=("lint",))
+    watching._pulls_of_items._checks._policy = watching._pulls_of_items._policy = Policy(
+        complete=policy.ON_CHECKS, checks=("lint",)
+    )
     watching._api.forget("")
     watching.look()
     assert status(shop) == "done"

@@ -11,7 +11,7 @@ from dibs.cli.items import open_input
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.github import checks, follow, issue_list, payload, policy, policy_file, verdict
+from dibs.github import belonging, checks, follow, issue_list, payload, policy, policy_file, verdict
 from dibs.github.apply import converge, look
 
 TYPE_CHECKING = False
@@ -154,10 +154,10 @@ def github_test(cli: Cli) -> None:
         raise Invalid(f"the payload is not JSON: {error}", field="file") from error
     fact = payload.from_webhook(event, data, rules.approve_label)
     check = checks.from_webhook(event, data)
-    followed = None if check is None else follow.item_of_check(cli.board, check, rules)
+    followed = None if check is None else belonging.item_of_check(cli.board, check, rules)
     if check is not None and (fact is None or followed is not None):
         return _print_check(cli, check, followed, rules)
-    linked = None if fact is None else follow.item_of(cli.board, fact, rules)
+    linked = None if fact is None else belonging.item_of(cli.board, fact, rules)
     if fact is None:
         why = f"it has no {event} that says something new, or no repository"
         return cli.reply({"fact": None, "rule": "", "steps": [], "why": why}, f"nothing to do: {why}")

@@ -1,9 +1,7 @@
 """Runs follow their pull requests: what GitHub says about a pull request and its checks is remembered with its item,
 annotates the run, and decides about a result that waits for review.
 
-A pull request belongs to an item by its branch (`dibs/ITEM`), or by a line in its text or in the message of its head:
-`Dibs-Claim: ITEM/TOKEN`, or `Dibs-Item: ITEM`. Only one whose head is in the repository itself, or whose author is a
-member, belongs to anything, and only to an item of a project that the repository maps to.
+Which item they belong to says belonging.py, and what follows for its result verdict.py.
 
 What is known stands in the payload of the item, under `external`: of each pull request its newest state, and of the
 commits that matter their checks. Each has a version, and an older one changes nothing. So deliveries may come twice,
@@ -12,7 +10,6 @@ late and in any order. `settle` decides on what is known, however it came to be 
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 from dibs.check import LIST_MAX, NAME_LENGTH_MAX
@@ -25,14 +22,15 @@ from dibs.errors import (
     ResourceBusy,
     StoreUnavailable,
 )
-from dibs.github import place
+from dibs.github import belonging, place
 from dibs.github.apply import OVERTAKEN, Outcome, finish
 from dibs.github.decide import SAID, kept, remembered
-from dibs.github.payload import MEMBERS, MERGED, OPEN, PULL_REQUEST, WORKFLOW_RUN, Fact
+from dibs.github.payload import MERGED, OPEN, Fact
 from dibs.github.policy import ON_CHECKS, ON_MERGE
 from dibs.github.pull_memory import checks_of, pulls_of, with_check, with_pull, with_read
 from dibs.github.verdict import (
     SHORT,
+    Sight,
     ended_checks,
     is_current,
     is_red,
@@ -43,14 +41,13 @@ from dibs.github.verdict import (
     verdict,
 )
 from dibs.github.wiped import is_wiped, restored
-from dibs.guard import trailers
 from dibs.model import DONE, ENDED, IN_PROGRESS, PARKED, PENDING_APPROVAL, READY
 from dibs.rules import table
 from dibs.rules.table import EXTERNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from dibs.board import Board
@@ -60,12 +57,7 @@ if TYPE_CHECKING:
     from dibs.github.verdict import MayJudge
     from dibs.model import Detail, Item, Run
 
-    Judged = frozenset[str | None]
 
-
-#: What a watcher judges after it has read the list of pull requests.
-ALL_PULLS: Judged = frozenset({None})
-BRANCH_PREFIX = "dibs/"
 #: More than the other callers that change an item in between.
 ROUNDS_MAX = 200
 EVENTS_MAX = 1000
@@ -73,7 +65,6 @@ EVENTS_MAX = 1000
 LET_GO = frozenset(
     {"submitted", "released", "failed", "expired", "owner_died", "forgotten", "force_released", "sent_back"}
 )
-_LINE = re.compile(rf"^[ \t]*Dibs-Item[ \t]*:[ \t]*({trailers.ITEM})[ \t]*$", re.MULTILINE | re.IGNORECASE)
 #: What completes an item, in words.
 CONTRACTS = {ON_MERGE: "its pull request is merged", ON_CHECKS: "the checks of its pull request are green"}
 
@@ -83,26 +74,12 @@ def actor(repository: str) -> str:
     return f"github:{repository}"[:NAME_LENGTH_MAX]
 
 
-def item_of(board: Board, fact: Fact, policy: Policy, message: str = "") -> tuple[str, tuple[int, ...]] | None:
-    """The item that a pull request belongs to, and the tokens that its lines name. `message` is that of its head."""
-    if fact.event != PULL_REQUEST or not is_trusted(fact):
-        return None
-    text = f"{fact.body}\n{message}".replace("\r", "")
-    claims = trailers.of(text)
-    named = [one.item for one in claims] + _LINE.findall(text)
-    branch = _item_of_branch(fact.branch)
-    for item in dict.fromkeys([*([branch] if branch else []), *named]):
-        if _is_followed(board, item, fact.repository, policy):
-            return item, tuple(sorted({one.token for one in claims if one.item == item}))
-    return None
-
-
 def pull(
     board: Board, fact: Fact, policy: Policy, message: str = "", *, decides: bool = True
 ) -> tuple[Fact, Outcome | None]:
     """Remember a pull request with its item, if it has one, and decide, unless others are still to come. The fact is
     answered as `linked` then."""
-    found = item_of(board, fact, policy, message)
+    found = belonging.item_of(board, fact, policy, message)
     if found is None:
         return fact, None
     item, tokens = found
@@ -130,7 +107,7 @@ def _remember_pull(board: Board, item: str, fact: Fact, tokens: Iterable[int]) -
 
 def check(board: Board, told: Check, policy: Policy) -> Outcome | None:
     """Remember a check with the item of its commit, if it has one, and decide."""
-    item = item_of_check(board, told, policy)
+    item = belonging.item_of_check(board, told, policy)
     if item is None:
         return None
     said = f"{told.name} {told.state} on {told.sha[:SHORT]}"
@@ -169,38 +146,22 @@ def open_heads(item: Item, repository: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def lacks_pull(board: Board, item: str, repository: str, policy: Policy) -> bool:
-    """Whether a result waits for a pull request that may be of this repository, and none is known."""
-    found = board.get(item).item
-    return found.review and not pulls_of(found) and _is_followed(board, item, repository, policy)
-
-
-def forks(item: Item, repository: str, sha: str) -> frozenset[str]:
-    """The owners of the forks from which the item's pull requests at this commit come; empty for the repository."""
-    known = pulls_of(item).items()
-    found = [one for name, one in known if name.startswith(f"{repository}#") and one["head"] == sha]
-    return frozenset(one["branch"].rpartition(":")[0] for one in found)
-
-
-def is_run_for(told: Check, forks: Collection[str]) -> bool:
-    """A stranger may open a pull request with the very same commit, and have workflows run for it."""
-    return told.kind != WORKFLOW_RUN or told.fork in forks
-
-
-def settle(board: Board, item: str, policy: Policy, *, judged: Judged | None = None) -> Outcome:
-    """Annotate the latest run with what is known of its pull request, and decide about its result. `judged` is what a
-    watcher has just read: heads with their checks, and ALL_PULLS. Without it, the caller reads nothing, and judges what
-    it was told of, unless a watcher follows the repository."""
+def settle(board: Board, item: str, policy: Policy, *, sight: Sight | None = None) -> Outcome:
+    """Annotate the latest run with what is known of its pull request, and decide about its result. `sight` is
+    that of a watcher. Any other caller reads nothing, and judges what it was told of, unless a watcher follows the
+    repository."""
     did: list[str] = []
 
     def may_judge(repository: str, head: str | None) -> bool:
-        return head in judged if judged is not None else not place.is_watched(board, repository)
+        if sight is None:
+            return not place.is_watched(board, repository)
+        return sight.pulls if head is None else head in sight.heads
 
     restored(board, board.get(item).item)
     for _ in range(ROUNDS_MAX):
         detail = board.get(item)
         try:
-            verb = _next_verb(board, detail, policy, may_judge, is_fresh=judged is not None and None in judged)
+            verb = _next_verb(board, detail, policy, may_judge, sight)
             if verb is None:
                 return Outcome(subject=detail.item.subject or item, item=item, did=tuple(did))
             did.append(verb)
@@ -215,6 +176,7 @@ def settle_changed(
     after: int | None,
     *,
     repository: str | None = None,
+    seen: Callable[[Item], Sight] = lambda item: Sight(),
 ) -> int:
     """Decide about the results that were submitted since this event, and about items that were let go of; or about all
     of them. For a watcher of `repository`, which decides about results itself, only about items without one that its
@@ -224,24 +186,32 @@ def settle_changed(
         resting = board.list(statuses=[READY, PARKED], limit=LIST_MAX)
         merged = [one.id for one in resting if one.review and _is_merged(one)]
         chosen = [*(item.id for item in waiting(board)), *merged]
-        _settle_each(board, chosen, policy, repository)
+        _settle_each(board, chosen, policy, repository, seen)
         return newest[-1].id if newest else 0
     events = board.events(after=after, limit=EVENTS_MAX)
     chosen = [event.item for event in events if event.kind in LET_GO or is_wiped(event)]
-    _settle_each(board, chosen, policy, repository)
+    _settle_each(board, chosen, policy, repository, seen)
     return events[-1].id if events else after
 
 
-def settle_resting(board: Board, items: Iterable[str], policy: Policy, repository: str) -> None:
+def settle_resting(
+    board: Board, items: Iterable[str], policy: Policy, repository: str, seen: Callable[[Item], Sight]
+) -> None:
     """Decide about those of the items that nobody works on, although no result waits: see `merged_since`."""
-    _settle_each(board, tuple(items), policy, repository)
+    _settle_each(board, tuple(items), policy, repository, seen)
 
 
 def _is_merged(item: Item) -> bool:
     return any(one["state"] == MERGED for one in pulls_of(item).values())
 
 
-def _settle_each(board: Board, items: Sequence[str], policy: Policy, repository: str | None) -> None:
+def _settle_each(
+    board: Board,
+    items: Sequence[str],
+    policy: Policy,
+    repository: str | None,
+    seen: Callable[[Item], Sight],
+) -> None:
     """A failure about one item is raised after the decisions about all others."""
     failure: Exception | None = None
     for item in dict.fromkeys(items):
@@ -250,7 +220,7 @@ def _settle_each(board: Board, items: Sequence[str], policy: Policy, repository:
             if repository is None:
                 settle(board, item, policy)
             elif _has_pull(found, repository) and found.status in (READY, PARKED):
-                settle(board, item, policy, judged=ALL_PULLS)
+                settle(board, item, policy, sight=seen(found))
         except ItemNotFound:
             continue  # it was removed meanwhile
         except StoreUnavailable:
@@ -263,46 +233,6 @@ def _settle_each(board: Board, items: Sequence[str], policy: Policy, repository:
 
 def _has_pull(item: Item, repository: str) -> bool:
     return any(name.startswith(f"{repository}#") for name in pulls_of(item))
-
-
-# Which item
-
-
-def is_trusted(fact: Fact) -> bool:
-    """Whoever can push to the repository is a member; of a fork, the author has to be one."""
-    return ":" not in fact.branch or fact.association in MEMBERS
-
-
-def _item_of_branch(branch: str) -> str | None:
-    """The item that a worker's branch is named after: see `branch_of` in worker/worktree/repository.py."""
-    name = branch.removeprefix(BRANCH_PREFIX).replace("%2E", ".")
-    return name if branch.startswith(BRANCH_PREFIX) and re.fullmatch(trailers.ITEM, name) else None
-
-
-def _is_followed(board: Board, item: str, repository: str, policy: Policy) -> bool:
-    try:
-        found = board.get(item).item
-    except (ItemNotFound, Invalid):
-        return False
-    is_open = found.status not in ENDED or found.status == DONE
-    about = remembered(found).get("repository")
-    # Repositories that share the default project by chance do not decide about each other's issues.
-    is_mapped = about is None or policy.is_mapped(repository)
-    return is_open and (about == repository or (is_mapped and found.project in policy.projects_of(repository)))
-
-
-def item_of_check(board: Board, told: Check, policy: Policy) -> str | None:
-    for branch in told.branches:
-        item = _item_of_branch(branch)
-        if item is not None and _is_followed(board, item, told.repository, policy):
-            return item
-    numbers = {f"{told.repository}#{number}" for number in told.pulls}
-    for found in waiting(board):
-        for name, one in pulls_of(found).items():
-            is_same = name.rpartition("#")[0] == told.repository and one["head"] == told.sha
-            if (name in numbers or is_same) and is_run_for(told, {one["branch"].rpartition(":")[0]}):
-                return found.id
-    return None
 
 
 # What is known
@@ -326,15 +256,15 @@ def _remember(board: Board, item: str, change: Callable[[Item], Known | None], s
 # What follows from it
 
 
-def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: MayJudge, *, is_fresh: bool) -> str | None:
+def _next_verb(board: Board, detail: Detail, policy: Policy, may_judge: MayJudge, sight: Sight | None) -> str | None:
     """Call the next verb that is left to do; None if there is none."""
     item, runs = detail.item, detail.runs
     if not runs or runs[0].outcome is None or (item.status in ENDED and item.status != DONE):
         return None
-    since = merged_since(item, runs, policy, may_judge)
+    since = merged_since(item, runs, policy, may_judge, sight)
     if since is not None:
         return _finish(board, item, *since)
-    if not is_current(item, runs, is_fresh=is_fresh):
+    if not is_current(item, runs, sight):
         return None
     if _annotate(board, item, runs[0], policy):
         return "annotate"

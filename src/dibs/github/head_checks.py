@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from dibs.errors import Forbidden, ItemNotFound
-from dibs.github import checks, follow, pull_memory
+from dibs.github import belonging, checks, pull_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class HeadChecks:
         that could decide."""
         known = pull_memory.checks_of(item).get(sha, {})
         is_conditional = pull_memory.is_read(known) if known else sha in self._bare
-        forks = follow.forks(item, self._repository, sha)
+        forks = belonging.forks(item, self._repository, sha)
         found: pull_memory.Found = {}
         is_whole = True
         for kind, (path, query, of) in self._lists(sha).items():
@@ -52,7 +52,7 @@ class HeadChecks:
             told = [(entry, of(entry)) for page in pages for entry in page]
             is_whole = is_whole and all(one is not None or checks.is_job(entry) for entry, one in told)
             found[kind] = [
-                one for _, one in told if one is not None and one.sha == sha and follow.is_run_for(one, forks)
+                one for _, one in told if one is not None and one.sha == sha and belonging.is_run_for(one, forks)
             ]
         if any(found.values()):
             self._bare.discard(sha)

@@ -15,6 +15,7 @@ from dibs.github.payload import CLOSED, MERGED, OPEN
 from dibs.github.policy import NEVER, ON_CHECKS
 from dibs.github.pull_memory import checks_of, pulls_of
 from dibs.model import PARKED, PENDING_APPROVAL, READY
+from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ SHORT = 7
 #: As people and git abbreviate a commit.
 _COMMIT = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _PULL_LINK = re.compile(r"(?:https?://[^/\s]+/)?(?:([\w.-]+/[\w.-]+)(?:/pull/|#)|#)?([1-9]\d*)(?:[/?#].*)?", re.ASCII)
+
+
+class Sight(Value):
+    """What a watcher has just read: whether the pull requests, after the run had ended; heads with their checks; and
+    pairs of a head and a commit that it has."""
+
+    pulls: bool = True
+    heads: frozenset[str] = frozenset()
+    contained: frozenset[tuple[str, str]] = frozenset()
 
 
 def verdict(item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge) -> tuple[str, str, str] | None:
@@ -67,7 +77,9 @@ def verdict(item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge
     return None
 
 
-def merged_since(item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge) -> tuple[str, str] | None:
+def merged_since(
+    item: Item, runs: Sequence[Run], policy: Policy, may_judge: MayJudge, sight: Sight | None
+) -> tuple[str, str] | None:
     """Why the item is done although nobody waits for a verdict on it, and the address of the pull request: it was sent
     back, and the pull request of the result that was sent back was merged since. The run shows what its reviewer saw:
     who sends back a result that was merged already wants more."""
@@ -75,7 +87,7 @@ def merged_since(item: Item, runs: Sequence[Run], policy: Policy, may_judge: May
     if run is None or not item.review or item.status not in (READY, PARKED) or contract(item, policy) == NEVER:
         return None
     name, found = pull_of(item, run)
-    if name is None or found["state"] != MERGED or not _is_left_by(run, found, is_told_later=True):
+    if name is None or found["state"] != MERGED or not is_left_by(run, found, sight, is_told_later=True):
         return None
     if not _names(run, found) and not may_judge(name.rpartition("#")[0], None):
         return None
@@ -88,16 +100,26 @@ def is_submitted(run: Run) -> bool:
     return run.outcome == "submitted" and not run.draft
 
 
-def is_current(item: Item, runs: Sequence[Run], *, is_fresh: bool) -> bool:
+def is_current(item: Item, runs: Sequence[Run], sight: Sight | None) -> bool:
     """Whether what is known is about the work of the latest run. Its last push may not have been told of yet: then the
-    pull request has the head that an earlier run left, with checks that were judged then. `is_fresh`: the pull requests
-    were read after the run had ended, with all that it has pushed."""
+    pull request has the head that an earlier run left, with checks that were judged then. What a watcher has
+    read since the end of the run has all that the run pushed."""
     run, (name, found) = runs[0], pull_of(item, runs[0])
     if name is None:
         return True
     if isinstance(run.links.get("commit"), str) or found["state"] == MERGED:
-        return _is_left_by(run, found)
-    return is_fresh or found["head"] not in [one.links.get("head") for one in runs[1:]]
+        return is_left_by(run, found, sight)
+    return (sight is not None and sight.pulls) or found["head"] not in [one.links.get("head") for one in runs[1:]]
+
+
+def to_compare(item: Item, runs: Sequence[Run]) -> tuple[str, str] | None:
+    """The head that decides about the latest result, and the commit that the run left, if the head may have it."""
+    run = next((one for one in runs if is_submitted(one)), None)
+    name, found = (None, {}) if run is None else pull_of(item, run)
+    commit = None if run is None else run.links.get("commit")
+    if run is None or name is None or not isinstance(commit, str) or _names(run, found):
+        return None
+    return (found["head"], commit.lower()) if _COMMIT.fullmatch(commit) else None
 
 
 def _names(run: Run, found: Pull) -> bool:
@@ -106,12 +128,14 @@ def _names(run: Run, found: Pull) -> bool:
     return isinstance(commit, str) and _is_commit(commit, found["head"])
 
 
-def _is_left_by(run: Run, found: Pull, *, is_told_later: bool = False) -> bool:
-    """Whether the head has what the run left: it is its commit, or was pushed after its end. A run that does not say
-    which commit it left has left the head."""
+def is_left_by(run: Run, found: Pull, sight: Sight | None, *, is_told_later: bool = False) -> bool:
+    """Whether the head has what the run left: it is its commit, or has it, which a watcher finds out; without one, it
+    was told of after the end of the run. A run that does not say which commit it left has left the head."""
     commit = run.links.get("commit")
     if not isinstance(commit, str) or _names(run, found):
         return True
+    if sight is not None:
+        return (found["head"], commit.lower()) in sight.contained
     return bool(found["after"] >= run.token if is_told_later else found["after"] == run.token)
 
 

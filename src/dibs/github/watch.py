@@ -16,35 +16,31 @@ from functools import partial
 
 from dibs import check
 from dibs.errors import Forbidden, Invalid, ItemNotFound
-from dibs.github import approval, follow, payload, pull_memory
+from dibs.github import approval, belonging, follow, payload
 from dibs.github.api import Failed, Moved
 from dibs.github.apply import Outcome, converge
 from dibs.github.decide import INSTANT_LENGTH, remembered
-from dibs.github.head_checks import HeadChecks
+from dibs.github.item_pulls import ItemPulls
 from dibs.github.out import Outbound, Wrote
 from dibs.github.payload import PULL_REQUEST, Fact
 from dibs.github.place import WRITE_SECONDS, Place
 from dibs.github.troubles import Troubles
-from dibs.github.verdict import SHORT
 from dibs.model import ENDED, PENDING_APPROVAL, STATUSES
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from dibs.board import Board
     from dibs.github.api import Api
     from dibs.github.policy import Policy
-    from dibs.model import Item
 
 #: How many pages of runs a watcher reads that has never looked.
 FIRST_PAGES = 1
 #: How many pages of issues one look reads; the next one continues.
 PAGES_MAX = 1000
-#: Pages of events after which one look decides no more; the next one continues.
-SETTLED_PAGES_MAX = 100
 #: The lists, as the cursor names them.
 ISSUES, PULLS, RUNS = "issues", "pulls", "runs"
 
@@ -92,13 +88,7 @@ class Watcher:
         self._troubles = Troubles(api, self._require_name, clock)
         #: Facts that GitHub has not answered enough about, by their subject, with their list.
         self._again: dict[str, tuple[Fact, str, str]] = {}
-        self._checks = HeadChecks(api, repository, policy, self._troubles.report)
-        #: Items whose pull requests have changed since they were decided about.
-        self._linked = dict[str, None]()
-        #: The results for whose pull request GitHub was asked, by their items.
-        self._searched: dict[str, int] = {}
-        #: The last event of the board after which items were decided about.
-        self._settled: int | None = None
+        self._pulls_of_items = ItemPulls(board, api, repository, policy, self._troubles, self._followed_fact)
         self._unreadable: list[str] = []
         self._is_known = False
 
@@ -122,8 +112,8 @@ class Watcher:
         outcomes += self._followed_again()
         is_fresh = PULLS not in self._unreadable and failure is None
         if is_fresh:
-            self._settle_changed()
-        outcomes += self._followed_checks(submitted if is_fresh else {})
+            self._pulls_of_items.settle_changed()
+        outcomes += self._pulls_of_items.followed(submitted if is_fresh else {})
         wrote = Wrote()
         try:
             if self._out is not None:
@@ -282,21 +272,6 @@ class Watcher:
             if name not in self._unreadable:
                 self._unreadable.append(name)
 
-    def _settle_changed(self) -> None:
-        """Decide about items that were let go of since the last look, by what was known before."""
-        follow.settle_resting(self._board, self._linked, self._policy, self._repository)
-        self._linked.clear()
-        for _ in range(SETTLED_PAGES_MAX):
-            before = self._settled
-            try:
-                self._settled = follow.settle_changed(self._board, self._policy, before, repository=self._repository)
-            except Invalid as pruned:
-                if "event_floor" not in pruned.facts:
-                    raise
-                self._settled = None
-            if before is None or self._settled == before:
-                return
-
     # Facts
 
     def _follow(self, fact: Fact, name: str, newest: str) -> list[Outcome]:
@@ -311,7 +286,7 @@ class Watcher:
                 return []  # it may be the pull request of an item, and no work of its own
         linked, outcome = follow.pull(self._board, fact, self._policy, decides=False)
         found = [converge(self._board, linked, self._policy)]
-        return found if outcome is None else [*found, self._noted(outcome)]
+        return found if outcome is None else [*found, self._pulls_of_items.noted(outcome)]
 
     def _followed_again(self) -> list[Outcome]:
         due = [one for subject, one in self._again.items() if not self._troubles.is_left_alone(subject)]
@@ -319,15 +294,10 @@ class Watcher:
 
     def _followed_fact(self, fact: Fact) -> list[Outcome]:
         linked, outcome = follow.pull(self._board, fact, self._policy, decides=False)
-        if outcome is None and fact.event == PULL_REQUEST and fact.is_work and follow.is_trusted(fact):
+        if outcome is None and fact.event == PULL_REQUEST and fact.is_work and belonging.is_trusted(fact):
             linked, outcome = follow.pull(self._board, fact, self._policy, self._message(fact.sha), decides=False)
         found = converge(self._board, approval.approved(self._board, self._api, linked, self._policy), self._policy)
-        return [found] if outcome is None else [found, self._noted(outcome)]
-
-    def _noted(self, outcome: Outcome) -> Outcome:
-        """Its item is decided about after all lists were read."""
-        self._linked |= {outcome.item: None} if outcome.item else {}
-        return outcome
+        return [found] if outcome is None else [found, self._pulls_of_items.noted(outcome)]
 
     def _message(self, sha: str) -> str:
         try:
@@ -336,75 +306,10 @@ class Watcher:
             return ""
         return payload.text(commit.get("message"))
 
-    # Pull requests of items, and their checks
-
     def _submitted(self) -> dict[str, int]:
         """The items whose results wait, each with the token of its run."""
         found = self._board.list(statuses=[PENDING_APPROVAL], limit=check.LIST_MAX)
         return {item.id: item.token for item in found}
-
-    def _followed_checks(self, submitted: Mapping[str, int]) -> list[Outcome]:
-        """The checks of the open pull requests of items that wait, and a decision about each item in `submitted`. Those
-        of other repositories are for their watchers, which may have another policy."""
-        outcomes: list[Outcome] = []
-        for id in self._unknown(submitted):
-            outcomes += self._troubles.attempt(id, partial(self._found, id), label=f"{id}: ") or []
-        for item in follow.waiting(self._board, self._repository):
-            is_judged = submitted.get(item.id) == item.token
-            found = self._troubles.attempt(
-                item.id, partial(self._followed, item, is_judged=is_judged), label=f"{item.id}: "
-            )
-            outcomes += found or []
-        return [one for one in outcomes if one.did]
-
-    def _unknown(self, submitted: Mapping[str, int]) -> list[str]:
-        """The items whose results wait for a pull request that nobody has told of: it may have ended before this
-        watcher looked for the first time. Once for each result; what changes from here on is on the lists."""
-        new = [id for id, token in submitted.items() if self._searched.get(id) != token]
-        self._searched = {id: token for id, token in self._searched.items() if id in submitted}
-        return [id for id in new if follow.lacks_pull(self._board, id, self._repository, self._policy)]
-
-    def _found(self, item: str) -> list[Outcome]:
-        owner = self._repository.partition("/")[0]
-        branch = f"{follow.BRANCH_PREFIX}{item}"
-        query = {"state": "all", "head": f"{owner}:{branch}"}
-        outcomes: list[Outcome] = []
-        for page in self._pages(PULLS, f"{self._path}/pulls", query, conditional=False):
-            for one in page:
-                fact = payload.issue_fact(self._repository, one, event=PULL_REQUEST, is_read=True)
-                if fact is not None and fact.branch == branch:
-                    outcomes += self._followed_fact(fact)
-        self._searched[item] = self._board.get(item).item.token
-        return outcomes
-
-    def _with_pulls(self, item: Item) -> Item:
-        """The item as GitHub has its pull requests: their deliveries may have come in another order."""
-        unread = pull_memory.unread_pulls(item, self._repository)
-        for name in unread:
-            found = self._api.one(f"{self._path}/pulls/{name.rpartition('#')[2]}")
-            fact = payload.issue_fact(self._repository, found, event=PULL_REQUEST, is_read=True)
-            if fact is not None:
-                follow.reread(self._board, item.id, fact)
-        return self._board.get(item.id).item if unread else item
-
-    def _followed(self, item: Item, *, is_judged: bool) -> list[Outcome]:
-        told: list[Outcome] = []
-        judged: set[str | None] = {None} if is_judged else set()
-        try:
-            item = self._with_pulls(item)
-            for sha in follow.open_heads(item, self._repository):
-                before = pull_memory.checks_of(item).get(sha, {})
-                found, is_whole = self._checks.read(item, sha)
-                is_known, did = follow.read(self._board, item.id, sha, found, before, self._policy)
-                if not is_known:
-                    self._api.forget(self._path)
-                elif is_whole and is_judged:
-                    judged.add(sha)
-                told.append(Outcome(subject=f"{self._repository}@{sha[:SHORT]}", item=item.id, did=did))
-            return [*told, follow.settle(self._board, item.id, self._policy, judged=frozenset(judged))]
-        except BaseException:
-            self._api.forget(self._path)
-            raise
 
     # The cursor
 
