@@ -63,6 +63,7 @@ class History:
         #: What happened, for a history that fails.
         self.trace: list[str] = []
         self.watcher = self._watcher()
+        self.watcher.look()  # from here on, a server knows that somebody watches
 
     def _watcher(self) -> Watcher:
         return Watcher(self.board, Direct(self.fake), self.repository, self.policy, every=60.0, clock=Clock())

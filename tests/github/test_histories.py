@@ -1,4 +1,5 @@
-"""Thousands of histories of a pull request and its checks: an item is done exactly when its contract holds."""
+"""Thousands of histories of pull requests, their checks and their claims: an item is done exactly when its contract
+holds, and no commit of a lost claim is green."""
 
 from __future__ import annotations
 
@@ -6,9 +7,13 @@ import collections
 import os
 import random
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 from dibs.testing import sizes
-from tests.github.histories import STEPS, History
+from tests.github import claim_histories, histories
+from tests.github.claim_histories import ClaimHistory
+from tests.github.histories import History
 from tests.kit import sqlite
 from tests.kit.keeper import MEMORY
 
@@ -37,24 +42,47 @@ RARE = (
 FOLDER = MEMORY if os.path.isdir(MEMORY) else None
 
 
+RARE_CLAIMS = (
+    *("a lost commit is red", "a live commit is green", "a lost commit elsewhere", "a green commit without a branch"),
+    *("unsigned", "fork", "restart", "push_on_top", "close_pull"),
+)
+
+
 def test_an_item_is_done_exactly_when_its_contract_holds() -> None:
+    def run(history: History) -> None:
+        for _ in range(histories.STEPS):
+            history.step()
+        history.settle()
+
+    _run(History, run, RARE)
+
+
+def test_a_commit_of_a_lost_claim_is_never_green_after_a_poll() -> None:
+    """Wherever it is pushed, and whatever it was before."""
+
+    def run(history: ClaimHistory) -> None:
+        for _ in range(claim_histories.STEPS):
+            history.step()
+        history.look()
+
+    _run(ClaimHistory, run, RARE_CLAIMS)
+
+
+def _run(kind: Any, run: Callable[[Any], None], rare: tuple[str, ...]) -> None:
     seed, met = sizes.seed(), collections.Counter[str]()
     count = sizes.rounds(FEW, MANY)
     for first in range(0, count, PER_BOARD):
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder, sqlite.harness(folder) as harness:
             board = harness.board()
             for number in range(first, min(first + PER_BOARD, count)):
-                history = History(board, number, random.Random(f"{seed} {number}"))
+                history = kind(board, number, random.Random(f"{seed} {number}"))
                 try:
-                    for _ in range(STEPS):
-                        history.step()
-                    history.settle()
+                    run(history)
                 except BaseException as error:
-                    error.add_note(f"DIBS_SEED={seed}, history {number}: {history.contract} {history.policy.checks}")
-                    error.add_note("; ".join(history.trace))
+                    error.add_note(f"DIBS_SEED={seed}, history {number}: {'; '.join(history.trace)}")
                     raise
                 finally:
                     met += history.met
                     history.close()
     print(f"seed {seed}: {count} histories, {dict(met)}")
-    assert [one for one in RARE if not met[one]] == [], f"seed {seed}"
+    assert [one for one in rare if not met[one]] == [], f"seed {seed}"
