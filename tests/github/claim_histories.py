@@ -91,7 +91,8 @@ class ClaimHistory:
             return False
         item = self.chosen.choice(list(self.holders))
         token = self.holders[item][1]
-        is_signed = self.chosen.random() < 0.6
+        # Branches of items that have ended may be many, and are not read: there, only a name tells whose a commit is.
+        is_signed = self.chosen.random() < 0.6 or self.board.get(item).item.status == "cancelled"
         branch = f"dibs/{item}" if not is_signed or self.chosen.random() < 0.7 else self.other_branch()
         sha = self.commit(f"Work\n\nDibs-Claim: {item}/{token}" if is_signed else "Work", self.start_of(branch))
         self.made[sha] = (item, token)

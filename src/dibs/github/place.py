@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 WRITE_SECONDS = 120.0
 #: How long one look may take beyond the time between two.
 LOOK_SECONDS = 180.0
+#: The live sessions among which watchers are looked for.
+SESSIONS_MAX = 1000
 #: Subjects that are to be looked at again, after a restart.
 AGAIN_MAX = 100
 
@@ -71,6 +73,20 @@ def is_watched(board: Board, repository: str) -> bool:
     if found.ended_at is not None or isinstance(every, bool) or not isinstance(every, (int, float)):
         return False
     return board.view().at - found.seen_at < 1000 * (2 * every + WRITE_SECONDS + LOOK_SECONDS)
+
+
+def budgets(board: Board, limit: int) -> dict[str, dict[str, int]]:
+    """What GitHub allows the watchers that look now, by their repository."""
+    found: dict[str, dict[str, int]] = {}
+    for view in board.sessions(limit=SESSIONS_MAX):
+        meta = view.session.meta
+        budget, repository = meta.get("budget"), payload.repository_name(meta.get("repository"))
+        is_own = view.session.id.startswith(payload.CURSOR_PREFIX) and view.session.agent == AGENT
+        if is_own and repository and isinstance(budget, dict) and len(found) < limit:
+            numbers = {name: budget.get(name) for name in ("remaining", "limit")}
+            if all(isinstance(one, int) and not isinstance(one, bool) for one in numbers.values()):
+                found[repository] = {name: int(one or 0) for name, one in numbers.items()}
+    return found
 
 
 def _meta(board: Board, session: str) -> dict[str, Any]:
