@@ -287,3 +287,54 @@ def test_a_branch_that_is_named_after_no_item_does_not_stop_the_watcher(
     put_pull(api, 20, head, branch)
     watching.look()
     assert api.state(head) == "success"
+
+
+def test_a_commit_without_a_name_on_top_of_a_lost_one_does_not_mend_it(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str
+) -> None:
+    """Who has lost the claim pushes once more, without the hooks, when another run has begun."""
+    _, token = claimed(github.board, item)
+    lost = api.push("dibs/login", "a", trailer(item, token))
+    watching.look()
+    github.board.force_release(item, reason="x")
+    claimed(github.board, item)
+    head = api.push("dibs/login", "b", "More", parent=lost)
+    watching.look()
+    assert (api.state(lost), api.state(head)) == ("failure", "failure")
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_lost_commit_is_refused_wherever_it_is(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str, is_signed: bool
+) -> None:
+    """It has had a success, and no branch is at it when the claim is lost; another branch brings it back, under a
+    commit of somebody else, with another pull request."""
+    _, token = claimed(github.board, item)
+    head = api.push("dibs/login", "a", trailer(item, token) if is_signed else "Work")
+    watching.look()
+    assert api.state(head) == "success"
+    del api.branches["dibs/login"]
+    watching.look()
+    github.board.force_release(item, reason="x")
+    watching.show()
+    assert api.state(head) == "failure", "before anybody brings it back"
+    watching.close()
+    api.branches["feature"] = head
+    put_pull(api, 20, head, "feature", "eve/shop")
+    above = api.push("above", "b", "On top", parent=head)
+    put_pull(api, 21, above, "above")
+    again = watcher(github, api)
+    again.look()
+    again.close()
+    assert (api.state(head), api.state(above)) == ("failure", "failure")
+
+
+def test_a_pull_request_from_another_branch_does_not_free_the_commit_of_a_branch(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str
+) -> None:
+    claimed(github.board, item)
+    github.board.force_release(item, reason="x")
+    head = api.push("dibs/login", "a", "Work")
+    put_pull(api, 20, head, "feature", "eve/shop")
+    watching.look()
+    assert api.state(head) == "failure"

@@ -12,6 +12,7 @@ import pytest
 
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
+from dibs.github.place import Place
 from dibs.model import Pulse
 from dibs.server.ops import metrics
 from dibs.server.service import Service
@@ -139,6 +140,7 @@ def test_figures_need_a_key(watched: Watched) -> None:
 
 def test_every_metric_is_documented_and_every_documented_one_is_there(watched: Watched) -> None:
     work(watched.board, watched.harness)
+    Place(watched.board, "acme/shop").keep({"budget": {"limit": 5000, "remaining": 4000}})
     watched.await_heard()
     text = watched.get("/metrics").body.decode()
     kinds = dict(re.findall(r"^# TYPE (dibs_\w+) (\w+)$", text, re.MULTILINE))

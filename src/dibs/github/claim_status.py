@@ -7,8 +7,8 @@ trailers name. A head of which no run is known is not refused.
 
 A status is that of a commit, whatever branch is at it. So what is known of commits is kept with their items:
 
-- `commits`: where no trailer names the item of a branch, its commits are those of the run that was the item's latest
-  when they were first seen. They stay so under every branch, and when a later run has begun.
+- `commits`: those of a branch that names an item, and that have no trailer, were made by the run that was the item's
+  latest when they were first seen. They stay so under every branch, and when a later run has begun.
 - `green`: heads whose status is a success. If their claim is lost after the last branch has left them, the status fails
   all the same, before another branch brings them back.
 """
@@ -245,11 +245,9 @@ class ClaimStatuses:
         return True
 
     def _attribute(self, head: Head) -> None:
-        """The commits of a branch that names an item, and that no trailer names it for, are its latest run's."""
-        if head.item is None or head.item in {one.item for one in self._trailers(head)}:
-            return
-        latest = self._latest(head.item)
-        if latest is None:
+        """The commits of a branch that names an item, and that have no trailer, are its latest run's."""
+        latest = None if head.item is None else self._latest(head.item)
+        if head.item is None or latest is None:
             return
         signed = {commit.sha for commit in self._histories[head].commits}
         mine = [sha for sha, *_ in self._histories[head].parents if sha not in signed]
@@ -296,13 +294,14 @@ class ClaimStatuses:
 
     def _commits(self, head: Head) -> list[Commit]:
         """The commits of a head that name runs, or were made by runs."""
-        history = self._histories[head]
-        made = [
-            Commit(sha=sha, subject="", trailers=tuple(sorted(self._made[sha], key=str)))
-            for sha, *_ in history.parents
-            if sha in self._made
+        return [*self._histories[head].commits, *self._made_by_runs(head)]
+
+    def _made_by_runs(self, head: Head) -> list[Commit]:
+        return [
+            Commit(sha=sha, subject="", trailers=(one,))
+            for sha, *_ in self._histories[head].parents
+            for one in sorted(self._made.get(sha, ()), key=str)
         ]
-        return [*history.commits, *made]
 
     def _named(self, head: Head) -> set[Trailer]:
         """The runs that made commits of the head; of its branch's item, if none of them did, token 0."""
@@ -315,10 +314,17 @@ class ClaimStatuses:
         history = self._histories[head]
         if not history.is_whole:
             return Status(state=ERROR, description=f"there are more than {COMMITS_MAX} commits to judge")
-        commits, named = self._commits(head), {one for one in self._named(head) if one.token}
+        named = {one for one in self._named(head) if one.token}
         runs = Runs(self._board, named)
         if runs.problem is not None:
             raise runs.problem
+        signed = {one.item for one in self._trailers(head)}
+
+        def counts(commit: Commit) -> bool:
+            """Where the item's commits have trailers, one without may be anybody's: it mends no lost one."""
+            return not all(one.item in signed and runs.loss(one) is None for one in commit.trailers if runs.knows(one))
+
+        commits = [*self._histories[head].commits, *filter(counts, self._made_by_runs(head))]
         refused = judge(commits, runs, lambda: history.parents)
         known = sorted(str(one) for one in named if runs.knows(one))
         if refused:

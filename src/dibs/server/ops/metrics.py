@@ -20,17 +20,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from dibs.errors import DibsError
-from dibs.github import place
 from dibs.model import Event, Pulse
 from dibs.server.api.endpoints import AuthRoute, Content, describe
+from dibs.server.ops.github_budgets import GithubBudgets
 from dibs.server.service import Service
 
 #: The store is read at most this often, however many scrapes there are.
 PULSE_SECONDS = 1.0
 TYPES_MAX = 20
-#: The budgets of watchers are read at most this often; they change with each poll at most. So many are exported.
-BUDGETS_SECONDS = 30.0
-REPOSITORIES_MAX = 20
 OTHER = "other"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Responses that last until the client disconnects: their duration says nothing about the server.
@@ -63,6 +60,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(BoardCollector(service))
+        self._registry.register(GithubBudgets(service))
         self._claims = Counter("dibs_claims", "Granted claims", registry=self._registry)
         self._ends = Counter("dibs_runs_ended", "Ended runs, by outcome", ["outcome"], registry=self._registry)
         for outcome in ENDS:
@@ -145,8 +143,7 @@ class BoardCollector(Collector):
         self._service = service
         self._lock = threading.Lock()
         self._pulse: Pulse | None = None
-        self._read_at = self._budgets_at = float("-inf")
-        self._budgets: dict[str, dict[str, int]] = {}
+        self._read_at = float("-inf")
 
     def describe(self) -> Iterator[Metric]:
         """Empty, so that registering does not read the store."""
@@ -175,32 +172,12 @@ class BoardCollector(Collector):
         yield CounterMetricFamily(
             "dibs_conflicts_avoided", "Claims refused because another session held the item", pulse.conflicts_avoided
         )
-        yield from self._github_budgets()
-
-    def _github_budgets(self) -> Iterator[Metric]:
-        """What GitHub allows the watchers of repositories, as they have noted it on the board."""
-        remaining = GaugeMetricFamily(
-            "dibs_github_requests_remaining",
-            "Requests that GitHub allows a watcher until its hour ends",
-            labels=["repository"],
-        )
-        limit = GaugeMetricFamily(
-            "dibs_github_requests_limit", "Requests that GitHub allows a watcher in an hour", labels=["repository"]
-        )
-        for repository, budget in self._budgets.items():
-            remaining.add_metric([repository], budget["remaining"])
-            limit.add_metric([repository], budget["limit"])
-        yield remaining
-        yield limit
 
     def _read(self) -> Pulse | None:
         with self._lock:
             if time.monotonic() - self._read_at >= PULSE_SECONDS:
                 try:
                     self._pulse = self._service.board.store.pulse()
-                    if time.monotonic() - self._budgets_at >= BUDGETS_SECONDS:
-                        self._budgets = place.budgets(self._service.board, REPOSITORIES_MAX)
-                        self._budgets_at = time.monotonic()
                 except DibsError:
                     self._pulse = None
                 self._read_at = time.monotonic()
