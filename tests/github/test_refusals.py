@@ -107,12 +107,12 @@ def test_an_edit_of_the_payload_makes_no_second_comment_and_leaves_no_label(
     """What GitHub says, and what was written there, is not the holder's to forget."""
     session, token = claimed(github.board, item)
     look(github, api)
-    known = external_of(github.item())
+    known = external_of(github.item())[OUT]
     for number in range(2):
         github.board.edit(item, payload={"x": number})
         look(github, api)
         assert len(api.bodies()) == 1
-    assert (github.item().payload["x"], external_of(github.item())) == (1, known)
+    assert (github.item().payload["x"], external_of(github.item())[OUT]) == (1, known)
     github.board.release(item, session=session, token=token)
     look(github, api)
     assert (len(api.bodies()), api.labels(), api.assignees()) == (1, [], [])
