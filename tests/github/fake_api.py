@@ -56,7 +56,8 @@ class FakeApi:
         self.pulls: dict[int, dict[str, Any]] = {}
         self.runs: dict[int, dict[str, Any]] = {}
         self.events: dict[int, list[dict[str, Any]]] = {}
-        #: By commit: its statuses, and its message.
+        #: By commit: its checks of apps by their id, its statuses, and its message.
+        self.check_runs: dict[str, dict[int, dict[str, Any]]] = {}
         self.statuses: dict[str, list[dict[str, Any]]] = {}
         self.messages: dict[str, str] = {}
         self.asked: list[Asked] = []
@@ -65,6 +66,8 @@ class FakeApi:
         self.refusals: list[Refusal] = []
         self.refused: dict[str, Refusal] = {}
         self.page_size = 100
+        #: The former name of the repository: what is asked by it is redirected.
+        self.moved_from: str | None = None
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -115,6 +118,14 @@ class FakeApi:
         made = {**_run(self.repository, number), "conclusion": conclusion, **fields}
         self.runs[number] = made
 
+    def put_check_run(self, sha: str, id: int, name: str, conclusion: str | None, **fields: Any) -> dict[str, Any]:
+        """A check of an app, going on without a conclusion; of an id that is there, the same one in place."""
+        known = self.check_runs.setdefault(sha, {})
+        status = "completed" if conclusion else "in_progress"
+        told = {"status": status, "conclusion": conclusion, "completed_at": OPENED_AT if conclusion else None, **fields}
+        known[id] = {**_check_run(self.repository, sha, id, name), **known.get(id, {}), **told}
+        return known[id]
+
     def put_status(self, sha: str, context: str, state: str, at: str) -> None:
         url = f"https://api.github.com/repos/{self.repository}/statuses/{sha}"
         known = self.statuses.setdefault(sha, [])
@@ -147,6 +158,9 @@ class FakeApi:
         return 404, {}, b'{"message": "Not Found"}'
 
     def _refusal(self, path: str) -> tuple[int, dict[str, str], bytes] | None:
+        if self.moved_from is not None and re.match(rf"/repos/{self.moved_from}(/|$)", path):
+            there = path.replace(self.moved_from, self.repository, 1)
+            return 301, {"Location": f"{self.url}{there}"}, b"{}"
         refusal = self.refused.get(path) or (self.refusals.pop(0) if self.refusals else None)
         return None if refusal is None else (refusal.status, refusal.headers, refusal.body)
 
@@ -155,10 +169,18 @@ class FakeApi:
             match = re.fullmatch(pattern, path)
             if match and match[1] == self.repository:
                 return self._list(path, template, name, query, headers, match)
+        if path == f"/repos/{self.repository}":
+            return 200, {}, json.dumps(self.repository_()).encode()
+        number = path.removeprefix(f"/repos/{self.repository}/pulls/")
+        if number.isdigit() and int(number) in self.pulls:
+            return 200, {}, json.dumps(self.pulls[int(number)]).encode()
         sha = path.removeprefix(f"/repos/{self.repository}/commits/")
         if sha in self.messages:
             return 200, {}, json.dumps({"sha": sha, "commit": {"message": self.messages[sha]}}).encode()
         return 404, {}, b'{"message": "Not Found"}'
+
+    def repository_(self) -> dict[str, Any]:
+        return {**_repository(self.repository), "network_count": 0, "subscribers_count": 0, "has_discussions": False}
 
     def _list(
         self, path: str, template: str, name: str, query: dict[str, str], headers: dict[str, str], match: re.Match[str]
@@ -181,15 +203,20 @@ class FakeApi:
     def _of(self, name: str, which: str) -> list[dict[str, Any]]:
         if name == "events":
             return self.events.get(int(which), [])
-        return self.statuses.get(which, []) if name == "statuses" else []
+        if name == "check_runs":
+            return [one for _, one in sorted(self.check_runs.get(which, {}).items())]
+        return self.statuses.get(which, [])
 
     def _chosen(self, name: str, query: dict[str, str]) -> list[dict[str, Any]]:
         if name == "runs":
             runs = sorted(self.runs.values(), key=lambda one: str(one["created_at"]), reverse=True)
             runs = [one for one in runs if query.get("head_sha") in (None, one["head_sha"])]
             return [one for one in runs if query.get("status") in (None, one["status"])]
-        known = (self.issues if name == "issues" else self.pulls).values()
+        known: Any = (self.issues if name == "issues" else self.pulls).values()
         state, since = query.get("state", "open"), query.get("since", "")
+        if "head" in query:
+            owner, _, branch = query["head"].partition(":")
+            known = [one for one in known if one["head"]["ref"] == branch and _owner(one) == owner]
         found = [one for one in known if state in ("all", one["state"]) and one["updated_at"] >= since]
         order = "updated_at" if query.get("sort") == "updated" else "created_at"
         return sorted(found, key=lambda one: str(one[order]), reverse=query.get("direction", "desc") == "desc")
@@ -199,6 +226,11 @@ class FakeApi:
             self.mistakes += self._description.errors(template, answer)
             unknown = query.keys() - self._description.parameters(template)
             self.mistakes += [f"{template} has no parameter {name}" for name in unknown]
+
+
+def _owner(pull: dict[str, Any]) -> str:
+    repo = pull["head"]["repo"]
+    return "" if repo is None else str(repo["full_name"]).partition("/")[0]
 
 
 def _shaped(fields: dict[str, Any]) -> dict[str, Any]:
@@ -298,6 +330,34 @@ def _run(repository: str, number: int) -> dict[str, Any]:
         "created_at": at,
         "updated_at": at,
     }
+
+
+def _check_run(repository: str, sha: str, id: int, name: str, app: str = "codecov") -> dict[str, Any]:
+    url = f"https://api.github.com/repos/{repository}/check-runs/{id}"
+    output = {"title": None, "summary": None, "text": None, "annotations_count": 0, "annotations_url": url}
+    return {
+        "id": id,
+        "name": name,
+        "head_sha": sha,
+        "node_id": "K",
+        "external_id": "",
+        "url": url,
+        "html_url": f"https://github.com/{repository}/runs/{id}",
+        "details_url": f"https://ci.example/{id}",
+        "started_at": OPENED_AT,
+        "completed_at": None,
+        "output": output,
+        "check_suite": {"id": 1},
+        "app": _app(app),
+        "pull_requests": [],
+    }
+
+
+def _app(slug: str) -> dict[str, Any]:
+    url = f"https://github.com/apps/{slug}"
+    names = {"name": slug, "slug": slug, "description": "", "external_url": url, "html_url": url}
+    times = {"created_at": OPENED_AT, "updated_at": OPENED_AT}
+    return {**names, **times, "id": 1, "node_id": "A", "owner": _user("ci"), "permissions": {}, "events": []}
 
 
 #: The links of a repository: `archive_url` and so on.

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.github.examples import Description
-from tests.github.fake_api import FakeApi, _label, _repository, _user
+from tests.github.fake_api import FakeApi, _label, _user
 from tests.github.payloads import OPENED_AT
 
 R = "/repos/{owner}/{repo}"
@@ -35,6 +35,7 @@ READS = (
     (r"/issues/(\d+)/comments", f"{R}/issues/{{issue_number}}/comments", "comments_of"),
     (r"/issues/comments/(\d+)", f"{R}/issues/comments/{{comment_id}}", "comment"),
     (r"/commits/([0-9a-f]{40})/statuses", f"{R}/commits/{{ref}}/statuses", "statuses_of"),
+    (r"/commits/([0-9a-f]{40})", f"{R}/commits/{{ref}}", "commit"),
     (r"/git/matching-refs/(heads/.*)", f"{R}/git/matching-refs/{{ref}}", "refs"),
     (r"/compare/(.+)\.\.\.(.+)", f"{R}/compare/{{basehead}}", "compare"),
 )
@@ -190,9 +191,6 @@ class WritableApi(FakeApi):
 
     # Commits
 
-    def repository_(self) -> dict[str, Any]:
-        return {**_repository(self.repository), "network_count": 0, "subscribers_count": 0, "has_discussions": False}
-
     def refs(self, prefix: str) -> list[dict[str, Any]]:
         found = {f"refs/heads/{name}": sha for name, sha in self.branches.items()}
         return [
@@ -225,6 +223,11 @@ class WritableApi(FakeApi):
                 found.append(one)
                 left += self.commits[one][0]
         return found
+
+    def commit(self, sha: str) -> dict[str, Any]:
+        if sha not in self.commits:
+            raise Missing
+        return {**self._commit(sha), "stats": {"total": 0, "additions": 0, "deletions": 0}, "files": []}
 
     def _commit(self, sha: str) -> dict[str, Any]:
         before, message = self.commits[sha]

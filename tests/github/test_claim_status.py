@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from dibs.errors import StoreUnavailable
 from dibs.github.api import Api
 from dibs.github.claim_status import DESCRIPTION_LENGTH_MAX
 from dibs.github.out_policy import CLAIM_STATUS, Out
 from dibs.github.policy import Policy
+from dibs.github.troubles import RETRY_SECONDS_MAX
 from dibs.github.watch import Watcher
 from dibs.testing.clock import FileClock
 from tests.github.conftest import GitHub, claimed
 from tests.github.examples import description
 from tests.github.fake_api import Refusal, _repository
 from tests.github.fake_writes import WritableApi
+from tests.github.writing import Clock
 
 SHOP = "/repos/acme/shop"
 
@@ -30,9 +31,14 @@ def api() -> Iterator[WritableApi]:
 
 
 @pytest.fixture
-def watching(github: GitHub, api: WritableApi) -> Iterator[Watcher]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watching(github: GitHub, api: WritableApi, clock: Clock) -> Iterator[Watcher]:
     github.policy = Policy(out=Out(status=True))
-    found = watcher(github, api)
+    found = watcher(github, api, clock)
     yield found
     found.close()
 
@@ -42,8 +48,9 @@ def item(github: GitHub) -> str:
     return github.board.add("Mend the login", id="login").item.id
 
 
-def watcher(github: GitHub, api: WritableApi) -> Watcher:
-    return Watcher(github.board, Api("token", api.url, sleep=lambda _: None), "acme/shop", github.policy)
+def watcher(github: GitHub, api: WritableApi, clock: Clock | None = None) -> Watcher:
+    made = Api("token", api.url, sleep=lambda _: None)
+    return Watcher(github.board, made, "acme/shop", github.policy, clock=clock or Clock())
 
 
 def trailer(item: str, token: int) -> str:
@@ -146,17 +153,17 @@ def test_a_head_that_one_of_two_bases_lacks_is_refused(
 
 
 def test_after_github_was_away_a_new_head_and_a_lost_one_have_their_status(
-    github: GitHub, api: WritableApi, watching: Watcher, item: str
+    github: GitHub, api: WritableApi, watching: Watcher, item: str, clock: Clock
 ) -> None:
     _, token = claimed(github.board, item)
     head = api.push("dibs/login", "a", trailer(item, token))
     for lose in (lambda: None, lambda: github.board.force_release(item, reason="x")):
         lose()
         api.refused_writes["add_status"] = (502, "away")
-        with pytest.raises(StoreUnavailable):
-            watching.look()
+        watching.look()
         before = api.state(head)
         del api.refused_writes["add_status"]
+        clock.advance(RETRY_SECONDS_MAX)
         watching.show()
         assert api.state(head) != before
     assert api.state(head) == "failure"
@@ -184,11 +191,19 @@ def test_a_branch_without_trailers_stands_or_falls_with_the_latest_run_of_its_it
     assert api.state(head) == "failure"
     claimed(github.board, item)
     watching.show()
-    assert api.state(head) == "success"
+    assert api.state(head) == "failure", "the run that comes after has pushed nothing"
+    newer = api.push("dibs/login", "b", "More of it")
+    watching.look()
+    assert (api.state(head), api.state(newer)) == ("failure", "success")
 
 
 def test_all_pages_of_a_comparison_are_judged(
-    github: GitHub, api: WritableApi, watching: Watcher, item: str, monkeypatch: pytest.MonkeyPatch
+    github: GitHub,
+    api: WritableApi,
+    watching: Watcher,
+    item: str,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _, token = claimed(github.board, item)
     github.board.force_release(item, reason="x")
@@ -199,9 +214,9 @@ def test_all_pages_of_a_comparison_are_judged(
     head = api.push("dibs/other", "d", "four")
     github.board.add("other", id="other")
     api.refused[f"{SHOP}/compare/main...{head}"] = Refusal(502, {})
-    with pytest.raises(StoreUnavailable):
-        watching.look()
+    assert "502" in watching.look().wrote.problems[0]
     api.refused.clear()
+    clock.advance(RETRY_SECONDS_MAX)
     watching.show()
     assert api.state(head) == "failure"
     monkeypatch.setattr("dibs.github.claim_status.COMMITS_MAX", 4)
@@ -231,7 +246,7 @@ def test_a_status_that_a_late_watcher_wrote_is_replaced(
 
 
 def test_a_token_that_may_not_write_statuses_is_told_once_and_a_long_name_is_cut(
-    github: GitHub, api: WritableApi, watching: Watcher
+    github: GitHub, api: WritableApi, watching: Watcher, clock: Clock
 ) -> None:
     name = "x" * 128
     item = github.board.add("long", id=name).item.id
@@ -245,7 +260,7 @@ def test_a_token_that_may_not_write_statuses_is_told_once_and_a_long_name_is_cut
     github.board.edit(item, priority=2)
     assert watching.look().wrote.problems == ()
     del api.refused_writes["add_status"]
-    github.board.edit(item, priority=3)
+    clock.advance(RETRY_SECONDS_MAX)
     watching.show()
     assert api.state(head) == "failure"
     assert len(api.statuses[head][0]["description"]) == DESCRIPTION_LENGTH_MAX
@@ -272,3 +287,54 @@ def test_a_branch_that_is_named_after_no_item_does_not_stop_the_watcher(
     put_pull(api, 20, head, branch)
     watching.look()
     assert api.state(head) == "success"
+
+
+def test_a_commit_without_a_name_on_top_of_a_lost_one_does_not_mend_it(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str
+) -> None:
+    """Who has lost the claim pushes once more, without the hooks, when another run has begun."""
+    _, token = claimed(github.board, item)
+    lost = api.push("dibs/login", "a", trailer(item, token))
+    watching.look()
+    github.board.force_release(item, reason="x")
+    claimed(github.board, item)
+    head = api.push("dibs/login", "b", "More", parent=lost)
+    watching.look()
+    assert (api.state(lost), api.state(head)) == ("failure", "failure")
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_lost_commit_is_refused_wherever_it_is(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str, is_signed: bool
+) -> None:
+    """It has had a success, and no branch is at it when the claim is lost; another branch brings it back, under a
+    commit of somebody else, with another pull request."""
+    _, token = claimed(github.board, item)
+    head = api.push("dibs/login", "a", trailer(item, token) if is_signed else "Work")
+    watching.look()
+    assert api.state(head) == "success"
+    del api.branches["dibs/login"]
+    watching.look()
+    github.board.force_release(item, reason="x")
+    watching.show()
+    assert api.state(head) == "failure", "before anybody brings it back"
+    watching.close()
+    api.branches["feature"] = head
+    put_pull(api, 20, head, "feature", "eve/shop")
+    above = api.push("above", "b", "On top", parent=head)
+    put_pull(api, 21, above, "above")
+    again = watcher(github, api)
+    again.look()
+    again.close()
+    assert (api.state(head), api.state(above)) == ("failure", "failure")
+
+
+def test_a_pull_request_from_another_branch_does_not_free_the_commit_of_a_branch(
+    github: GitHub, api: WritableApi, watching: Watcher, item: str
+) -> None:
+    claimed(github.board, item)
+    github.board.force_release(item, reason="x")
+    head = api.push("dibs/login", "a", "Work")
+    put_pull(api, 20, head, "feature", "eve/shop")
+    watching.look()
+    assert api.state(head) == "failure"

@@ -13,6 +13,7 @@ from dibs.board import Board
 from dibs.github import checks, follow, policy, pull_memory
 from dibs.github.decide import remembered
 from dibs.github.policy import Policy
+from dibs.github.verdict import verdict
 from dibs.testing.invariants import assert_sound
 from tests.github.conftest import PULL, GitHub, claimed
 from tests.github.payloads import REPOSITORY, at, issue, pull, run, statuses
@@ -89,7 +90,7 @@ def test_what_was_decided_before_the_run_ended_counts_when_it_ends(shop: GitHub)
     shop.tell(merged())
     shop.board.done("login", session=session, token=token)
     assert status(shop) == "pending_approval", "nobody has looked yet"
-    assert follow.settle_submitted(shop.board, shop.policy, None) > 0
+    assert follow.settle_changed(shop.board, shop.policy, None) > 0
     assert status(shop) == "done"
 
 
@@ -260,7 +261,7 @@ def test_a_decision_is_about_the_result_that_was_read(shop: GitHub, monkeypatch:
     """Between the look at the red checks and the decision, a person sends the item back, and another run ends."""
     submitted(shop.board)
     shop.tell(opened())
-    decide = follow.verdict
+    decide = verdict
 
     def decide_late(*given: Any) -> Any:
         monkeypatch.setattr(follow, "verdict", decide)

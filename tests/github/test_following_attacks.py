@@ -77,7 +77,7 @@ def test_a_result_is_not_sent_back_again_and_again_for_one_failure(checked: GitH
     checked.tell(build(1, "failure"))
     assert status(checked) == "ready"
     submitted(checked.board, commit=A)
-    follow.settle_submitted(checked.board, checked.policy, None)
+    follow.settle_changed(checked.board, checked.policy, None)
     assert status(checked) == "pending_approval"
     checked.tell(build(1, "success", run_attempt=2))
     assert status(checked) == "done"
@@ -143,17 +143,17 @@ def test_a_failure_about_one_result_does_not_keep_others_from_being_decided(
         submitted(shop.board, item)
     settle = follow.settle
 
-    def fail_once(board: Any, item: str, rules: Policy) -> Any:
+    def fail_once(board: Any, item: str, rules: Policy, **options: Any) -> Any:
         if item == "broken":
             raise ValueError("broken")
-        return settle(board, item, rules)
+        return settle(board, item, rules, **options)
 
     monkeypatch.setattr(follow, "verdict", lambda *given: None)
     shop.tell(merged())
     monkeypatch.undo()
     monkeypatch.setattr(follow, "settle", fail_once)
     with pytest.raises(ValueError, match="broken"):
-        follow.settle_submitted(shop.board, shop.policy, before)
+        follow.settle_changed(shop.board, shop.policy, before)
     assert status(shop) == "done"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -12,7 +13,8 @@ import pytest
 
 from dibs.errors import DibsError, Forbidden, Invalid, ItemNotFound, StoreUnavailable
 from dibs.github import payload
-from dibs.github.api import Api, Limited, find_token
+from dibs.github.api import Api, find_token
+from dibs.github.budget import Limited
 from dibs.github.decide import remembered
 from dibs.github.policy import Policy
 from dibs.github.watch import Round, Watcher
@@ -79,8 +81,12 @@ def test_the_cursor_is_in_the_board_and_a_look_asks_for_what_is_newer(github: Gi
     api.put_issue(12, updated_at=at(30))
     look(github, api)
     look(github, api)
-    asked = [one.query.get("since") for one in api.asked if one.path.endswith("/issues")]
-    assert asked == [None, at(30)]
+    asked = [one.query for one in api.asked if one.path.endswith("/issues")]
+    assert [(one["per_page"], one["state"], one.get("since")) for one in asked] == [
+        ("1", "all", None),  # where a watcher begins
+        ("100", "open", None),
+        ("100", "all", at(30)),
+    ]
     session = github.board.find_session("github:acme/shop")
     assert (session.agent, session.meta["cursor"]["issues"]) == ("github", at(30))
 
@@ -268,11 +274,12 @@ def test_a_members_label_approves_unless_something_changed_since(
 
 def test_the_token_goes_to_the_api_alone(github: GitHub, api: FakeApi) -> None:
     with FakeApi() as elsewhere:
-        for status, header in ((301, "Location"), (307, "Location")):
-            api.refusals.append(Refusal(status, {header: f"{elsewhere.url}/repos/acme/shop/issues"}))
+        for path, status in itertools.product(("/repos/acme/shop", "/repos/acme/shop/issues"), (301, 307)):
+            api.refused = {path: Refusal(status, {"Location": f"{elsewhere.url}/repos/acme/shop/issues"})}
             with pytest.raises(Invalid, match="another address"):
                 look(github, api)
-        api.refusals.append(Refusal(200, {"Link": f'<{elsewhere.url}/repos/x>; rel="next"'}, b"[]"))
+        link = {"Link": f'<{elsewhere.url}/repos/x>; rel="next"'}
+        api.refused = {"/repos/acme/shop/issues": Refusal(200, link, b"[]")}
         with pytest.raises(Invalid, match="another address"):
             look(github, api)
         assert elsewhere.asked == []
@@ -282,10 +289,19 @@ def test_the_token_goes_to_the_api_alone(github: GitHub, api: FakeApi) -> None:
             Api(TOKEN, url)
 
 
-def test_a_renamed_repository_is_followed(github: GitHub, api: FakeApi) -> None:
-    api.put_issue(12)
-    api.refusals.append(Refusal(301, {"Location": f"{api.url}/repos/acme/shop/issues?state=open"}))
-    assert did(look(github, api)) == {ISSUE: ("add",)}
+def test_a_repository_with_another_name_is_refused_in_one_line(github: GitHub, api: FakeApi) -> None:
+    """Before the first look, and while it is watched."""
+    watching = watcher(github, api)
+    watching.look()
+    api.repository = "acme/store"
+    for path in ("", "/issues", "/pulls", "/actions/runs"):
+        there = f"{api.url}/repos/acme/store{path}"
+        api.refused[f"/repos/acme/shop{path}"] = Refusal(301, {"Location": there})
+    for one in (watching, watcher(github, api)):
+        with pytest.raises(Invalid) as refusal:
+            one.look()
+        assert refusal.value.message == "acme/shop is acme/store now; type: dibs github watch acme/store"
+        one.close()
 
 
 def test_no_refusal_shows_the_token(github: GitHub, api: FakeApi) -> None:
@@ -430,10 +446,9 @@ def test_an_item_whose_checks_github_refuses_is_reported_once_and_stops_no_other
     awaiting(github)
     api.put_pull(20)
     api.put_run(1, "success", head_sha="a" * 40, head_branch="dibs/login")
-    api.refused[f"/repos/acme/shop/commits/{'e' * 40}/check-runs"] = Refusal(422, {})
     watching = watcher(github, api)
     (problem,) = watching.look().wrote.problems
-    assert problem.startswith("odd-1: GitHub refuses")
+    assert problem.startswith("odd-1: GitHub has no /repos/acme/shop/pulls/1")
     assert github.board.get("login").item.status == "done"
     assert watching.look().wrote.problems == (), "told once"
     watching.close()

@@ -12,8 +12,22 @@ LABEL = str(EVERYTHING.label)
 BASE = "/repos/acme/shop/issues/12"
 
 
-def watcher(github: GitHub, api: FakeApi) -> Watcher:
-    return Watcher(github.board, Api(TOKEN, api.url, sleep=lambda _: None), "acme/shop", github.policy)
+class Clock:
+    """The clock by which a watcher leaves alone what fails."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def watcher(github: GitHub, api: FakeApi, clock: Clock | None = None) -> Watcher:
+    made = Api(TOKEN, api.url, sleep=lambda _: None)
+    return Watcher(github.board, made, "acme/shop", github.policy, clock=clock or Clock())
 
 
 def look(github: GitHub, api: FakeApi) -> Round:

@@ -15,6 +15,7 @@ import pytest
 from dibs import api_keys
 from dibs.board import Board
 from dibs.errors import StoreUnavailable
+from dibs.github.place import Place
 from dibs.model import Key, Pulse
 from dibs.server.ops import board_metrics, metrics
 from dibs.server.ops.store_state import StoreState
@@ -146,6 +147,7 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(watched: W
     work(watched.board, watched.harness)
     watched.board.backup(os.path.join(watched.harness.folder, "backup"))
     watched.board.store.put_key(key("3f9a", 30, 20), seconds=30 * DAY)
+    Place(watched.board, "acme/shop").keep({"budget": {"limit": 5000, "remaining": 4000}})
     watched.await_heard()
     text = watched.get("/metrics").body.decode()
     kinds = dict(re.findall(r"^# TYPE (dibs_\w+) (\w+)$", text, re.MULTILINE))

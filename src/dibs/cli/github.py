@@ -11,8 +11,9 @@ from dibs.cli.items import open_input
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import clean, number_of
 from dibs.errors import Invalid, StoreUnavailable, StoreUnusable
-from dibs.github import checks, follow, issue_list, payload, policy, policy_file
+from dibs.github import belonging, checks, follow, issue_list, payload, policy, policy_file, verdict
 from dibs.github.apply import converge, look
+from dibs.text import times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ EVERY_SECONDS = 60.0
 EVERY_SECONDS_MIN = 1.0
 #: Changes of the board within this time are written to GitHub together.
 COALESCE_SECONDS = 1.0
+#: When this part is left of what GitHub allows in an hour, it is little.
+LOW_PART = 0.25
 FILE_BYTES_MAX = 500_000_000
 #: How a verb is told to people.
 DID = {"add": "added", "edit": "updated", "cancel": "cancelled", "finish": "done", "approve": "approved"}
@@ -54,7 +57,7 @@ def github_watch(cli: Cli) -> None:
     rules, token = policy_file.load(cli.place), find_token()
     if token is None:
         cli.notice(f"no token: GitHub allows 60 requests an hour; set {ENV_TOKEN}, or type: gh auth login")
-    watcher = Watcher(cli.board, Api(token), repository, rules)
+    watcher = Watcher(cli.board, Api(token), repository, rules, every=None if cli.args.once else every)
     try:
         if cli.args.once:
             _print_round(cli, watcher.look(), quiet=False)
@@ -69,13 +72,15 @@ def github_watch(cli: Cli) -> None:
 def _watch(cli: Cli, watcher: Watcher, every: float) -> None:
     """Look at GitHub again and again. In between, write there what changes on the board, if the policy says so."""
     watch = cli.board.watch(sweeps=True) if watcher.writes else None
-    look_at, is_away = 0.0, False
+    look_at, is_away, was_low = 0.0, False, None
     try:
         while True:
             try:
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + every
-                    _print_round(cli, watcher.look(), quiet=True)
+                    found = watcher.look()
+                    _print_round(cli, found, quiet=True)
+                    was_low = _print_budget(cli, found.budget, was_low)
                 else:
                     _print_written(cli, watcher.show())
                 is_away = False
@@ -105,6 +110,22 @@ def _pause(until: float, wait_for_change: Callable[[float], bool] | None) -> Non
     time.sleep(max(0.0, until - time.monotonic()))
 
 
+def _print_budget(cli: Cli, budget: dict[str, Any] | None, was_low: bool | None) -> bool | None:
+    """Say what GitHub allows at first, and when it becomes little or enough again; whether it is little."""
+    if budget is None:
+        return was_low
+    is_low: bool = budget["remaining"] < budget["limit"] * LOW_PART
+    if is_low != was_low:
+        cli.notice(_allowed(budget))
+    return is_low
+
+
+def _allowed(budget: dict[str, Any]) -> str:
+    until = times.iso(1000 * budget["reset_at"])
+    allowed = f"GitHub allows {budget['remaining']:,} of {budget['limit']:,} requests until {until}"
+    return f"{allowed}; dibs leaves {budget['reserve']:,} of them to other programs with this token"
+
+
 def _print_round(cli: Cli, found: Round, *, quiet: bool) -> None:
     for name in found.unreadable:
         if not quiet:
@@ -114,12 +135,15 @@ def _print_round(cli: Cli, found: Round, *, quiet: bool) -> None:
         _print_problems(cli, found.wrote)
         if changed or found.wrote.written or not quiet:
             plain = [_plain(one) for one in changed]
-            cli.print_json({"read": found.read, "changed": plain, "written": list(found.wrote.written)})
+            told = {"read": found.read, "changed": plain, "written": list(found.wrote.written)}
+            cli.print_json(told if found.budget is None else {**told, "budget": found.budget})
         return
     cli.print(*(_line(cli, one) for one in changed))
     _print_written(cli, found.wrote)
     if not quiet:
         cli.print(f"read {number_of(found.read, 'change')}, {number_of(len(changed), 'item')} changed")
+        if found.budget is not None:
+            cli.print(_allowed(found.budget))
 
 
 def _print_written(cli: Cli, wrote: Wrote) -> None:
@@ -153,10 +177,10 @@ def github_test(cli: Cli) -> None:
         raise Invalid(f"the payload is not JSON: {error}", field="file") from error
     fact = payload.from_webhook(event, data, rules.approve_label)
     check = checks.from_webhook(event, data)
-    followed = None if check is None else follow.item_of_check(cli.board, check, rules)
+    followed = None if check is None else belonging.item_of_check(cli.board, check, rules)
     if check is not None and (fact is None or followed is not None):
         return _print_check(cli, check, followed, rules)
-    linked = None if fact is None else follow.item_of(cli.board, fact, rules)
+    linked = None if fact is None else belonging.item_of(cli.board, fact, rules)
     if fact is None:
         why = f"it has no {event} that says something new, or no repository"
         return cli.reply({"fact": None, "rule": "", "steps": [], "why": why}, f"nothing to do: {why}")
@@ -176,7 +200,7 @@ def github_test(cli: Cli) -> None:
 
 def _print_check(cli: Cli, check: checks.Check, item: str | None, rules: policy.Policy) -> None:
     answer: dict[str, Any] = {"fact": check.as_dict(), "rule": "", "steps": [], "follows": item, "why": ""}
-    lines = [f"{clean(check.name)}  {clean(check.state)} on {check.sha[: follow.SHORT]} of {check.repository}"]
+    lines = [f"{clean(check.name)}  {clean(check.state)} on {check.sha[: verdict.SHORT]} of {check.repository}"]
     if item is None:
         answer["why"] = "its commit is the head of no pull request of an item"
         lines.append(f"  nothing to do: {answer['why']}")
@@ -189,7 +213,7 @@ def _print_check(cli: Cli, check: checks.Check, item: str | None, rules: policy.
 def _contract(cli: Cli, item: str, rules: policy.Policy) -> str:
     """What GitHub decides about the item."""
     found = cli.board.get(item).item
-    words = follow.CONTRACTS.get(follow.contract(found, rules))
+    words = follow.CONTRACTS.get(verdict.contract(found, rules))
     return f", which is done when {words}" if found.review and words else ", and decides nothing"
 
 

@@ -1,32 +1,41 @@
 """A small client of GitHub's REST API: pages, conditional requests, writes, rate limits, retries.
 
 A request that GitHub has refused for its limits was not carried out, and is sent again. After an error of the server or
-of the connection it may have been: only what can be repeated is sent again then.
+of the connection it may have been: only what can be repeated is sent again then. Whoever asks about one of many
+subjects asks once (`once`): the others are served first.
 
-The token goes to the API's own address and nowhere else: a redirect or a next page at another address is refused. It is
-in no message and no repr.
+An answer has to be whole within `ANSWER_SECONDS`, however its bytes arrive. The token goes to the API's own address and
+nowhere else: a next page at another address is refused. It is in no message and no repr. GitHub redirects what is asked
+of a repository by its former name: that is refused as `Moved`, because other answers have the new name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import random
+import socket
+import threading
 import time
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from dibs.errors import Forbidden, Invalid, ItemNotFound, StoreUnavailable
+from dibs.github.budget import LIMIT_SECONDS_MAX, Budget, Limited, clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
+    from urllib.parse import SplitResult
 
 PUBLIC_URL = "https://api.github.com"
 ENV_URL, ENV_TOKEN = "GITHUB_API_URL", "GITHUB_TOKEN"
 VERSION = "2022-11-28"
 TIMEOUT_SECONDS = 30.0
+#: An answer that is not whole by then is cut off.
+ANSWER_SECONDS = 30.0
 ANSWER_BYTES_MAX = 50_000_000
 PAGE_SIZE = 100
 PAGES_MAX = 100
@@ -39,8 +48,6 @@ WAIT_SECONDS_MAX = 10.0
 LIMIT_SECONDS = 60.0
 #: GitHub asks for this much time between two requests that change something.
 WRITE_SECONDS = 1.0
-#: When GitHub may only be called again in a long time, look again after this long.
-LIMIT_SECONDS_MAX = 3600.0
 #: What GitHub refuses for its limits with; 403 is also for what the token may not do.
 LIMIT_STATUSES = (403, 429)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -48,12 +55,27 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ETAGS_MAX = 1000
 
 
-class Limited(StoreUnavailable):
-    """GitHub's rate limit is reached; `retry_after_seconds` says for how long."""
+class Failed(StoreUnavailable):
+    """GitHub was reached and gave no usable answer to this request: an error of its own, no whole answer in time, or
+    one that is no JSON. Other requests may be answered."""
+
+
+class Moved(Invalid):
+    """What was asked for is at another path: the repository has another name."""
+
+
+class BadToken(Forbidden):
+    """GitHub does not accept the token, whatever it is asked."""
 
 
 class Api:
-    def __init__(self, token: str | None, url: str | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        token: str | None,
+        url: str | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        budget: Budget | None = None,
+    ) -> None:
         url = (url or os.environ.get(ENV_URL) or PUBLIC_URL).rstrip("/")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
@@ -67,28 +89,53 @@ class Api:
         self.etags: dict[str, str] = {}
         #: Whether another page follows the one that was answered last.
         self.has_more = False
+        #: What the token's user may still ask, for all clients with this token.
+        self.budget = Budget() if budget is None else budget
+        self._attempts = ATTEMPTS_MAX
 
     def pages(
-        self, path: str, *, conditional: bool = True, **query: str | int | None
+        self,
+        path: str,
+        *,
+        conditional: bool = True,
+        is_whole: bool = False,
+        query: Mapping[str, str | None] | None = None,
     ) -> Iterator[list[dict[str, Any]]]:
         """The pages of a list. There is none if the first page is the one that was answered last time, unless they are
-        not asked for conditionally."""
-        given = {name: value for name, value in {"per_page": PAGE_SIZE, **query}.items() if value is not None}
+        not asked for conditionally. `is_whole`: a change may be on a later page alone, so only a list of one page is
+        asked for conditionally."""
+        given = {name: value for name, value in {"per_page": PAGE_SIZE, **(query or {})}.items() if value is not None}
         url: str | None = f"{self._url}{path}" + (f"?{urlencode(given)}" if given else "")
         for number in range(PAGES_MAX):
             if url is None:
                 return
             # Only the first page is asked for conditionally: the others follow from it.
+            asked = url
             data, headers = self._call("GET", url, conditional=conditional and number == 0)
             if data is None:
                 return
-            found = data if isinstance(data, list) else next((v for v in data.values() if isinstance(v, list)), [])
+            found = _rows(data)
             url = self._next(url, headers.get("Link", ""))
             self.has_more = url is not None
+            if is_whole and self.has_more:
+                self.etags.pop(asked, None)
             yield [one for one in found if isinstance(one, dict)]
 
-    def one(self, path: str) -> Any:
-        return self._call("GET", self._url + path)[0]
+    def one(self, path: str) -> dict[str, Any]:
+        return self._object(self._call("GET", self._url + path)[0], path)
+
+    def moved(self, path: str) -> dict[str, Any]:
+        """What is asked for, wherever it is by now."""
+        return self._object(self._call("GET", self._url + path, follow=True)[0], path)
+
+    @contextlib.contextmanager
+    def once(self) -> Iterator[None]:
+        """What fails is not sent again here: the caller does so after it has asked about everything else."""
+        before, self._attempts = self._attempts, 1
+        try:
+            yield
+        finally:
+            self._attempts = before
 
     def write(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, repeatable: bool = True) -> Any:
         """Change something. `repeatable`: a second request has no effect. If one that is not ends in StoreUnavailable,
@@ -110,7 +157,7 @@ class Api:
 
     def another(self) -> Api:
         """One with a connection and ETags of its own: two readers of a list learn of each change."""
-        return Api(self._token, self._url, self._sleep)
+        return Api(self._token, self._url, self._sleep, self.budget)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -118,15 +165,29 @@ class Api:
             self._connection = None
 
     def _call(
-        self, method: str, url: str, sent: bytes | None = None, *, conditional: bool = False, repeatable: bool = True
+        self,
+        method: str,
+        url: str,
+        sent: bytes | None = None,
+        *,
+        conditional: bool = False,
+        repeatable: bool = True,
+        follow: bool = False,
     ) -> tuple[Any, Mapping[str, str]]:
         """The data, or None if it has not changed or there is none, and the headers."""
+        status, why = 0, ""
         for attempt in range(ATTEMPTS_MAX):
+            is_reused = self._connection is not None
             try:
-                status, headers, body = self._ask(method, url, sent, conditional)
+                status, headers, body = self._ask(method, url, sent, conditional, follow)
+                why = f"status {status}"
             except (OSError, http.client.HTTPException) as error:
+                is_connected = self._connection is not None
                 self.close()
-                status, headers, body = 0, {}, str(error).encode()
+                status, headers, body = (0 if is_connected else -1), {}, b""
+                why = str(error)[:200] or type(error).__name__
+                if isinstance(error, TimeoutError) and is_connected:
+                    break  # another request would wait as long
             if status in (204, 304):
                 return None, headers
             if status in (200, 201):
@@ -140,35 +201,78 @@ class Api:
                 )
             if not repeatable and status not in LIMIT_STATUSES:
                 break
-            self._sleep(wait)
-        raise StoreUnavailable(
-            f"GitHub does not answer ({f'status {status}' if status else body.decode(errors='replace')[:200]})",
-            retry_after_seconds=round(LIMIT_SECONDS),
-        )
+            # GitHub may have closed a connection that was used before, whatever it was asked.
+            is_stale = status == 0 and is_reused and attempt == 0
+            if not is_stale:
+                if attempt + 1 >= self._attempts and status not in LIMIT_STATUSES:
+                    break
+                self._sleep(wait)
+        path = urlsplit(url).path
+        if status in LIMIT_STATUSES:
+            raise Limited("GitHub's rate limit is reached again and again", retry_after_seconds=round(LIMIT_SECONDS))
+        kind, told = (StoreUnavailable, f"({why})") if status < 0 else (Failed, f"about {path} ({why})")
+        raise kind(f"GitHub does not answer {told}", retry_after_seconds=round(LIMIT_SECONDS))
 
     def _ask(
-        self, method: str, url: str, sent: bytes | None, conditional: bool
+        self, method: str, url: str, sent: bytes | None, conditional: bool, follow: bool
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """One request; redirects within the API are followed, as of a repository that was renamed."""
+        """One request. Redirects within the API are followed only to learn where they lead."""
         first = url
         for _ in range(REDIRECTS_MAX):
-            response = self._send(method, url, sent, self.etags.get(first) if conditional else None)
-            body = response.read(ANSWER_BYTES_MAX + 1)
+            self.budget.check()
+            response, body = self._exchange(method, url, sent, self.etags.get(first) if conditional else None)
             headers = {name.title(): value for name, value in response.getheaders()}
+            self.budget.note(headers)
             if len(body) > ANSWER_BYTES_MAX:
+                self.close()
                 raise Invalid(f"an answer of GitHub has more than {ANSWER_BYTES_MAX} bytes", field="answer")
             if response.will_close:
                 self.close()
             if response.status not in (301, 302, 307, 308):
                 return response.status, headers, body
             url = self._within(urljoin(url, headers.get("Location", "")))
+            if not follow:
+                raise Moved(f"GitHub has moved {urlsplit(first).path}", field="repository")
         raise Invalid("GitHub redirects in a circle", field=ENV_URL)
 
-    def _send(self, method: str, url: str, sent: bytes | None, etag: str | None) -> http.client.HTTPResponse:
+    def _exchange(
+        self, method: str, url: str, sent: bytes | None, etag: str | None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """The answer, whole within `ANSWER_SECONDS`: the time-out of a socket is for each of its reads alone."""
         parts = urlsplit(url)
         if self._connection is None:
             kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            self._connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
+            made = kind(parts.netloc, timeout=min(TIMEOUT_SECONDS, ANSWER_SECONDS))
+            made.connect()
+            self._connection = made
+        elif self._connection.sock is None:
+            self._connection.connect()
+        cut = threading.Event()
+        timer = threading.Timer(ANSWER_SECONDS, _cut_off, [self._connection.sock, cut])
+        timer.daemon = True
+        timer.start()
+        try:
+            response = self._send(self._connection, method, parts, sent, etag)
+            body = response.read(ANSWER_BYTES_MAX + 1)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # ValueError: of a connection over TLS that was cut off.
+            if cut.is_set() or isinstance(error, (TimeoutError, ValueError)):
+                raise TimeoutError(f"no whole answer within {ANSWER_SECONDS:g} s") from error
+            raise
+        finally:
+            timer.cancel()
+        if cut.is_set():
+            raise TimeoutError(f"no whole answer within {ANSWER_SECONDS:g} s")
+        return response, body
+
+    def _send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        parts: SplitResult,
+        sent: bytes | None,
+        etag: str | None,
+    ) -> http.client.HTTPResponse:
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": VERSION, "User-Agent": "dibs"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -177,14 +281,24 @@ class Api:
         if sent is not None:
             headers["Content-Type"] = "application/json"
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        self._connection.request(method, target, body=sent, headers=headers)
-        return self._connection.getresponse()
+        connection.request(method, target, body=sent, headers=headers)
+        return connection.getresponse()
+
+    def _object(self, found: object, path: str) -> dict[str, Any]:
+        if not isinstance(found, dict):
+            raise Failed(f"GitHub's answer about {path} is no object", retry_after_seconds=round(LIMIT_SECONDS))
+        return found
 
     def _decoded(self, url: str, headers: Mapping[str, str], body: bytes, conditional: bool) -> Any:
         try:
             found = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise StoreUnavailable(f"GitHub's answer is not JSON: {error}", retry_after_seconds=60) from error
+            raise Failed(
+                f"GitHub's answer about {urlsplit(url).path} is not JSON: {error}",
+                retry_after_seconds=round(LIMIT_SECONDS),
+            ) from error
+        if found is None:
+            raise Failed(f"GitHub's answer about {urlsplit(url).path} is empty", retry_after_seconds=60)
         if conditional and "Etag" in headers:
             self.etags.pop(url, None)
             self.etags[url] = headers["Etag"]
@@ -211,16 +325,40 @@ def find_token() -> str | None:
     import subprocess
 
     given = os.environ.get(ENV_TOKEN, "").strip()
-    if given and not (given.isascii() and given.isprintable() and " " not in given):
-        # A header with it would be refused by an error that shows it.
-        raise Invalid(f"{ENV_TOKEN} has characters that no token has; set it to one line of letters", field=ENV_TOKEN)
     if given:
-        return given
+        return _sound(given, f"{ENV_TOKEN} has characters that no token has; set it to one line of letters")
     try:
         done = subprocess.run(["gh", "auth", "token"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None  # ValueError: its output is no text
+    # What follows the first line is for people, such as that there is a newer version.
+    told = done.stdout.strip().partition("\n")[0].strip() if done.returncode == 0 else ""
+    return _sound(told, f"gh auth token prints no token; set {ENV_TOKEN}, or type: gh auth login") if told else None
+
+
+def _sound(token: str, problem: str) -> str:
+    """A header with anything else would be refused by an error that shows it."""
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise Invalid(problem, field=ENV_TOKEN)
+    return token
+
+
+def _cut_off(connection: socket.socket, cut: threading.Event) -> None:
+    """End the reads of another thread."""
+    cut.set()
+    with contextlib.suppress(OSError):
+        # That of the class: over TLS, the method of the same name changes what the other thread reads from.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+def _rows(data: object) -> list[Any]:
+    """The entries of a page: of an object, the list that it has."""
+    if isinstance(data, list):
+        return data
+    found = next((one for one in data.values() if isinstance(one, list)), None) if isinstance(data, dict) else None
+    if found is None:
+        raise Failed("GitHub's answer is no list", retry_after_seconds=round(LIMIT_SECONDS))
+    return found
 
 
 def _wait_seconds(status: int, headers: Mapping[str, str], body: bytes, attempt: int) -> float | None:
@@ -230,22 +368,12 @@ def _wait_seconds(status: int, headers: Mapping[str, str], body: bytes, attempt:
         if after.isdigit():
             return min(float(after), LIMIT_SECONDS_MAX)
         if headers.get("X-Ratelimit-Remaining") == "0" and reset.isdigit():
-            return min(max(1.0, int(reset) - _clock(headers)), LIMIT_SECONDS_MAX)
+            return min(max(1.0, int(reset) - clock(headers)), LIMIT_SECONDS_MAX)
         # A secondary limit may come without any header; what the token may not read says something else.
         return LIMIT_SECONDS if status == 429 or b"rate limit" in body[:1000].lower() else None
-    if status == 0 or status >= 500:
+    if status <= 0 or status >= 500:
         return BACKOFF_SECONDS * 2.0**attempt * random.uniform(0.5, 1.0)
     return None
-
-
-def _clock(headers: Mapping[str, str]) -> float:
-    """The time as GitHub has it: the clock of this machine may be off."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(headers.get("Date", "")).timestamp()
-    except (ValueError, OverflowError):
-        return time.time()
 
 
 def _refusal(method: str, status: int, url: str, body: bytes) -> Exception:
@@ -255,7 +383,7 @@ def _refusal(method: str, status: int, url: str, body: bytes) -> Exception:
     except (ValueError, TypeError, LookupError):
         message = f"status {status}"
     if status == 401:
-        return Forbidden(f"GitHub does not accept the token; set {ENV_TOKEN}, or type: gh auth login", field=ENV_TOKEN)
+        return BadToken(f"GitHub does not accept the token; set {ENV_TOKEN}, or type: gh auth login", field=ENV_TOKEN)
     if status == 403:
         verb = "read" if method == "GET" else "write to"
         return Forbidden(f"the token may not {verb} {path}: {message}", field=ENV_TOKEN, method=method)

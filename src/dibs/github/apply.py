@@ -7,16 +7,20 @@ verbs of a delivery carry request ids made of its id: the board keeps them in th
 
 from __future__ import annotations
 
+from functools import partial
+
 from dibs import check
 from dibs.errors import Invalid, ItemAlreadyClaimed, ItemChanged, ItemNotClaimable, ItemNotFound, StoreUnavailable
 from dibs.github import ends
 from dibs.github.decide import Decision, Step, approval, decide, frees, remembered
 from dibs.github.payload import digest
+from dibs.github.wiped import restored
 from dibs.model import BLOCKED, PENDING_APPROVAL
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.board import Board
@@ -44,7 +48,7 @@ def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None =
     did: list[str] = []
     is_noted = False
     for _ in range(ROUNDS_MAX):
-        item, decision = look(board, fact, policy)
+        item, decision = look(board, fact, policy, partial(restored, board))
         if item is None and decision.rule:
             later = ends.newest(board, fact)
             if later != fact:
@@ -71,9 +75,12 @@ def converge(board: Board, fact: Fact, policy: Policy, *, delivery: str | None =
     raise StoreUnavailable(f"the item of {fact.subject} keeps changing; try again", retry_after_seconds=1)
 
 
-def look(board: Board, fact: Fact, policy: Policy) -> tuple[Item | None, Decision]:
-    """The item of the fact, and what is left to do about it."""
+def look(
+    board: Board, fact: Fact, policy: Policy, known_as: Callable[[Item], Item] = lambda item: item
+) -> tuple[Item | None, Decision]:
+    """The item of the fact, and what is left to do about it. `known_as` answers the item as it is to be decided on."""
     item = next(iter(board.list(subject=fact.subject, limit=1)), None)
+    item = item if item is None else known_as(item)
     if item is not None and item.status == PENDING_APPROVAL and fact.approved_by:
         # Who withdrew the approval since, by an edit, is not overruled by the same label once more, or by an older one.
         given = {event.data.get("comment") for event in board.log(item.id) if event.kind == "approved"}
@@ -98,13 +105,13 @@ def _call(board: Board, step: Step, request_id: str | None) -> bool:
         # Unlike `cancel`, `bulk` names the revision: a claim in between is not ended.
         return bool(board.bulk("cancel", args=reason, items=chosen, actor=ACTOR, request_id=request_id).done)
     if step.verb == "finish":
-        return _finish(board, item, given, request_id)
+        return finish(board, item, given, request_id)
     verb = board.edit if step.verb == "edit" else board.approve
     verb(item, **given, actor=ACTOR, request_id=request_id)
     return True
 
 
-def _finish(board: Board, item: str, given: dict[str, Any], request_id: str | None) -> bool:
+def finish(board: Board, item: str, given: dict[str, Any], request_id: str | None) -> bool:
     """End an unclaimed item as done: only the holder of a claim can, or who approves it."""
     if given["status"] == PENDING_APPROVAL:
         comment, revision = given["reason"], given["revision"]

@@ -37,19 +37,27 @@ RED = frozenset({"failure", "error", "timed_out", "startup_failure"})
 #: The app whose checks are the jobs of workflows.
 ACTIONS = "github-actions"
 SHA_LENGTH = 40
+#: The longest name of an app that is told.
+SOURCE_LENGTH_MAX = 40
 _WORKFLOW = re.compile(rf"\S+\.ya?ml({RUN_MARK}.*)?", re.IGNORECASE)
 
 
 class Check(Value):
-    """The state of a check on a commit: `pending`, or its conclusion. `branches` and `pulls` are those that the commit
-    is the head of, as far as GitHub names them: branches of the repository itself only. `fork` is the owner of the fork
-    that a workflow was run for."""
+    """The state of a check on a commit: `pending`, or its conclusion. `kind` is the event that tells of it, `source`
+    who reports it. `branches` and `pulls` are those that the commit is the head of, as far as GitHub names them:
+    branches of the repository itself only. `fork` is the owner of the fork that a workflow was run for.
+
+    The versions of one run of a check are ordered by what they say of its end. GitHub keeps no instant of a run that an
+    app sets back to going on, so only a read of the API tells that it is: see `with_read` in pull_memory.py.
+    """
 
     repository: str
     sha: str
     name: str
     state: str
     version: str
+    kind: str = ""
+    source: str = ""
     url: str = ""
     artifacts: str = ""
     branches: tuple[str, ...] = ()
@@ -81,6 +89,7 @@ def of_workflow(repository: str, found: object) -> Check | None:
         run,
         name=file if trigger in ("", PULL_REQUEST) else f"{file}{RUN_MARK}{trigger}"[:NAME_LENGTH_MAX],
         version=f"{number:012d}.{attempt:06d}",
+        kind=WORKFLOW_RUN,
         branches=() if is_fork else (run.get("head_branch"),),
         fork=fork,
         artifacts=safe_url(run.get("artifacts_url")),
@@ -91,7 +100,7 @@ def of_app(repository: str, found: object) -> Check | None:
     run = as_object(found)
     suite, app = as_object(run.get("check_suite")), as_object(run.get("app"))
     number = as_number(run.get("id"))
-    if app.get("slug") == ACTIONS or not number:
+    if is_job(run) or not number:
         return None
     # The branch of a suite of a fork has no repository; its pull requests are not listed.
     is_own = bool(run.get("pull_requests"))
@@ -100,8 +109,16 @@ def of_app(repository: str, found: object) -> Check | None:
         run,
         name=_no_workflow(line(run.get("name"), NAME_LENGTH_MAX)),
         version=f"{instant(run.get('started_at')) or ''}~{number:012d}",
+        ended_at=instant(run.get("completed_at")) or "",
+        kind=CHECK_RUN,
+        source=line(app.get("slug"), SOURCE_LENGTH_MAX) or CHECK_RUN,
         branches=(suite.get("head_branch"),) if is_own else (),
     )
+
+
+def is_job(found: object) -> bool:
+    """Whether it is a job of a workflow, whose run stands for it."""
+    return as_object(as_object(found).get("app")).get("slug") == ACTIONS
 
 
 def of_status(repository: str, sha: object, found: object) -> Check | None:
@@ -117,6 +134,8 @@ def of_status(repository: str, sha: object, found: object) -> Check | None:
         {**run, "html_url": data.get("target_url")},
         name=_no_workflow(line(data.get("context"), NAME_LENGTH_MAX)),
         version=f"{at}~{number:012d}",
+        kind=STATUS,
+        source=STATUS,
         branches=tuple(heads),
     )
 
@@ -126,10 +145,12 @@ def _no_workflow(name: str) -> str:
     return f"{name[: NAME_LENGTH_MAX - 9]} (status)" if _WORKFLOW.fullmatch(name) else name
 
 
-def _check(repository: str, run: Mapping[str, Any], *, name: str, version: str, **more: Any) -> Check | None:
+def _check(
+    repository: str, run: Mapping[str, Any], *, name: str, version: str, ended_at: str = "", **more: Any
+) -> Check | None:
     sha = line(run.get("head_sha"), NAME_LENGTH_MAX).lower()
     is_over = run.get("status") == "completed"
-    state = line(run.get("conclusion"), NAME_LENGTH_MAX) if is_over else PENDING
+    state = (line(run.get("conclusion"), NAME_LENGTH_MAX) if is_over else "") or PENDING
     if len(sha) != SHA_LENGTH or not name or not state:
         return None
     listed = run.get("pull_requests")
@@ -139,8 +160,8 @@ def _check(repository: str, run: Mapping[str, Any], *, name: str, version: str, 
         sha=sha,
         name=name,
         state=state,
-        # Of one attempt, what is over is newer than what is going on.
-        version=f"{version}.{is_over:d}",
+        # Of one attempt, what is over is newer than what is going on, and an app may end a run again.
+        version=f"{version}.{is_over:d}" + (f"~{ended_at}" if is_over and ended_at else ""),
         url=safe_url(run.get("html_url")),
         branches=tuple(line(one, NAME_LENGTH_MAX) for one in more.pop("branches") if one),
         pulls=tuple(number for one in pulls if (number := as_number(one.get("number")))),

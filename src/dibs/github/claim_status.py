@@ -3,8 +3,14 @@
 Judged are the heads of all open pull requests, so that the status can be required, and those of the branches
 `dibs/ITEM` of items that have not ended: a branch without a pull request cannot be merged, and old ones may be many.
 The rule is that of `dibs guard`, on the commits that the head has and its base has not, and on the runs that their
-trailers name. Where no trailer names the item of a branch, the item's latest run stands for all its commits. A head of
-which no run is known is not refused.
+trailers name. A head of which no run is known is not refused.
+
+A status is that of a commit, whatever branch is at it. So what is known of commits is kept with their items:
+
+- `commits`: those of a branch that names an item, and that have no trailer, were made by the run that was the item's
+  latest when they were first seen. They stay so under every branch, and when a later run has begun.
+- `green`: heads whose status is a success. If their claim is lost after the last branch has left them, the status fails
+  all the same, before another branch brings them back.
 """
 
 from __future__ import annotations
@@ -13,9 +19,12 @@ import re
 from functools import partial
 from urllib.parse import quote
 
+from dibs import check
 from dibs.errors import ItemNotFound
 from dibs.github.api import PAGE_SIZE, PAGES_MAX
+from dibs.github.out_memory import memory, remember, tokens_of, with_tokens
 from dibs.github.out_policy import CLAIM_STATUS
+from dibs.github.payload import as_list, as_object
 from dibs.guard import trailers
 from dibs.guard.git import Commit
 from dibs.guard.trailers import Trailer
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
     from dibs.github.api import Api
+    from dibs.model import Item
 
 BRANCH_PREFIX = "dibs/"
 #: The worst first.
@@ -37,6 +47,9 @@ STATES = FAILURE, ERROR, SUCCESS = "failure", "error", "success"
 DESCRIPTION_LENGTH_MAX = 140
 HEADS_MAX = 1000
 COMMITS_MAX = PAGES_MAX * PAGE_SIZE
+#: What an item remembers, as `external.out` names it, and how many commits of each, the latest.
+COMMITS, GREEN = "commits", "green"
+KEPT_MAX = 100
 #: Without the reason, which is not for everybody who reads the repository.
 _HOW = {"force_released": "force-released", "cancelled": "cancelled"}
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -57,8 +70,8 @@ class Status(Value):
 
 
 class History(Value):
-    """The commits of a head that its base has not. `parents` has each commit with its parents, after all commits that
-    descend from it."""
+    """The commits of a head that its base has not, and the head. `parents` has each commit with its parents, after all
+    commits that descend from it; `commits` are those that name runs."""
 
     commits: tuple[Commit, ...] = ()
     parents: tuple[tuple[str, ...], ...] = ()
@@ -67,8 +80,9 @@ class History(Value):
 
 class ClaimStatuses:
     def __init__(
-        self, board: Board, api: Api, repository: str, attempt: Callable[[str, Callable[[], bool | None]], bool | None]
+        self, board: Board, api: Api, repository: str, attempt: Callable[[str, Callable[[], Any]], Any]
     ) -> None:
+        """`attempt` does what is about one subject, or notes why it fails."""
         self._board, self._api, self._attempt = board, api, attempt
         self._repository, self._path = repository, f"/repos/{repository}"
         self._branches: tuple[Head, ...] = ()
@@ -79,9 +93,14 @@ class ClaimStatuses:
         self._there: dict[str, Status | None] = {}
         #: Heads that were not judged since their items changed.
         self._due: set[str] = set()
+        #: What items remember of commits, by commit: the runs that made it, and the runs that its success names.
+        self._made: dict[str, set[Trailer]] = {}
+        self._green: dict[str, set[Trailer]] = {}
+        self._is_begun = False
 
     def look(self, touched: frozenset[str] | None, *, heads: bool) -> None:
         """`touched` are items that have changed, None stands for all."""
+        self._learn(touched)
         # Before anything is read: if GitHub does not answer, they are due at the next look.
         self._due |= {
             head.sha
@@ -91,23 +110,77 @@ class ClaimStatuses:
         if heads:
             self._read_heads()
         found = self._heads()
+        left = self._left_behind(touched, found)
         # What may have been lost first: new heads can be many, and each takes a second.
-        order = [sha for sha in found if sha in self._due]
+        order = [*left, *(sha for sha in found if sha in self._due)]
         if heads:
             order += [sha for sha, same in found.items() if not self._histories.keys() >= set(same)]
+        found |= {sha: [Head(sha=sha)] for sha in left}
         self._due = set(order)
         for sha in dict.fromkeys(order):
-            self._attempt("status", partial(self._settle, sha, found[sha]))
-            self._due.discard(sha)
+            if self._attempt(sha, partial(self._settle, sha, found[sha])):
+                self._due.discard(sha)
+                if sha in left:
+                    # Its status says so. It is judged again if a branch brings it back.
+                    del self._green[sha]
+
+    # What items remember
+
+    def _learn(self, touched: frozenset[str] | None) -> None:
+        if touched is None or not self._is_begun:
+            for item in self._board.list(limit=check.LIST_MAX):
+                self._learn_of(item)
+            self._is_begun = True
+        for id in touched or ():
+            try:
+                self._learn_of(self._board.get(id).item)
+            except ItemNotFound:
+                continue
+
+    def _learn_of(self, item: Item) -> None:
+        for name, known in ((COMMITS, self._made), (GREEN, self._green)):
+            for sha, token in tokens_of(memory(item), name).items():
+                known.setdefault(sha, set()).add(Trailer(item=item.id, token=token))
+
+    def _left_behind(self, touched: frozenset[str] | None, found: dict[str, list[Head]]) -> list[str]:
+        """Commits with a success that no branch is at any more, and whose claim was lost since."""
+        left = {
+            sha: named
+            for sha, named in self._green.items()
+            if sha not in found and (touched is None or any(one.item in touched for one in named) or sha in self._due)
+        }
+        if not left:
+            return []
+        runs = Runs(self._board, {one for named in left.values() for one in named})
+        if runs.problem is not None:
+            raise runs.problem
+        return [sha for sha, named in left.items() if any(runs.knows(one) and runs.loss(one) for one in named)]
+
+    def _keep(self, name: str, item: str, tokens: dict[str, int], known: dict[str, set[Trailer]]) -> None:
+        new = {sha: one for sha, one in tokens.items() if Trailer(item=item, token=one) not in known.get(sha, ())}
+        if not new:
+            return
+        try:
+            remember(self._board, item, lambda memory: with_tokens(memory, name, new, KEPT_MAX))
+        except ItemNotFound:
+            return
+        for sha, token in new.items():
+            known.setdefault(sha, set()).add(Trailer(item=item, token=token))
 
     # The heads
 
     def _heads(self) -> dict[str, list[Head]]:
-        """By commit. Pull requests with one head may go to several bases; without any, the branch counts."""
+        """By commit. Pull requests with one head may go to several bases; without any, the branch counts. The item of
+        a branch is that of the commit, whatever other branch a pull request comes from."""
         found: dict[str, list[Head]] = {}
         for head in self._pulls:
             found.setdefault(head.sha, []).append(head)
-        return {head.sha: [head] for head in self._branches} | found
+        for branch in self._branches:
+            same = found.get(branch.sha, [])
+            if branch.item not in [one.item for one in same]:
+                bases = dict.fromkeys(one.base for one in same) or [None]
+                found.setdefault(branch.sha, []).extend(branch.replace(base=base) for base in bases)
+        return found
 
     def _read_heads(self) -> None:
         pulls = self._pages(f"{self._path}/pulls", state="open", sort="updated", direction="desc")
@@ -132,49 +205,68 @@ class ClaimStatuses:
             return False
 
     def _pages(self, path: str, **query: str | None) -> list[dict[str, Any]] | None:
-        """The entries, or None if they have not changed or the token may not read them."""
-        found: list[dict[str, Any]] | None = None
+        """The entries, or None if they have not changed or could not be read."""
 
-        def read() -> None:
-            nonlocal found
+        def read() -> list[dict[str, Any]] | None:
             try:
-                pages = list(self._api.pages(path, conditional=True, **query))
+                pages = list(self._api.pages(path, query=query))
             except BaseException:
                 self._api.forget(path)  # the other pages were not read
                 raise
-            found = [one for page in pages for one in page] if pages else None
+            return [one for page in pages for one in page] if pages else None
 
-        self._attempt("status", read)
+        found: list[dict[str, Any]] | None = self._attempt(path, read)
         return found
 
     # One head
 
-    def _settle(self, sha: str, heads: Sequence[Head]) -> None:
+    def _settle(self, sha: str, heads: Sequence[Head]) -> bool:
         """Write the status of a commit, unless it is there. What is refused for one base is refused."""
         for head in heads:
             if head not in self._histories:
                 try:
                     self._histories[head] = self._history(head)
                 except ItemNotFound:
-                    return  # it was pushed over meanwhile
+                    return True  # it was pushed over meanwhile
+            self._attribute(head)
         if sha not in self._there:
             self._there[sha] = self._read_status(sha)
         wanted = sorted((self._judge(head) for head in heads), key=lambda one: STATES.index(one.state))[0]
+        if wanted.state == SUCCESS:
+            # Before it is written: a success that nobody remembers could outlive its claim.
+            for one in {one for head in heads for one in self._named(head) if one.token}:
+                self._keep(GREEN, one.item, {sha: one.token}, self._green)
         if wanted != self._there[sha]:
             # Forgotten first: after a failure nobody knows whether it was written.
             del self._there[sha]
             sent = {"state": wanted.state, "description": wanted.description, "context": CLAIM_STATUS}
             self._api.write("POST", f"{self._path}/statuses/{sha}", sent, repeatable=False)
             self._there[sha] = wanted
+        return True
+
+    def _attribute(self, head: Head) -> None:
+        """The commits of a branch that names an item, and that have no trailer, are its latest run's."""
+        latest = None if head.item is None else self._latest(head.item)
+        if head.item is None or latest is None:
+            return
+        signed = {commit.sha for commit in self._histories[head].commits}
+        mine = [sha for sha, *_ in self._histories[head].parents if sha not in signed]
+        known = {sha for sha in mine if any(one.item == head.item for one in self._made.get(sha, ()))}
+        # The newest last, which stay.
+        tokens = {sha: latest.token for sha in reversed(mine) if sha not in known}
+        self._keep(COMMITS, head.item, tokens, self._made)
 
     def _history(self, head: Head) -> History:
         base = quote(head.base or self._default(), safe="")
         path = f"{self._path}/compare/{base}...{head.sha}"
         found = [one for page in self._api.pages(path, conditional=False) for one in page]
+        if head.sha not in [one.get("sha") for one in found]:
+            # The base has it. A status is that of the commit all the same.
+            found.append(self._api.one(f"{self._path}/commits/{head.sha}"))
         commits, parents = [], {}
         for one in found:
-            sha, message = str(one.get("sha")), str((one.get("commit") or {}).get("message"))
-            parents[sha] = tuple(str(parent.get("sha")) for parent in one.get("parents") or ())
+            sha, message = str(one.get("sha")), str(as_object(one.get("commit")).get("message"))
+            parents[sha] = tuple(str(as_object(parent).get("sha")) for parent in as_list(one.get("parents")))
             named = trailers.of(message)
             if named:
                 commits.append(Commit(sha=sha, subject=message.partition("\n")[0], trailers=named))
@@ -197,9 +289,23 @@ class ClaimStatuses:
                     return Status(state=str(one.get("state")), description=str(one.get("description")))
         return None
 
+    def _trailers(self, head: Head) -> set[Trailer]:
+        return {one for commit in self._histories[head].commits for one in commit.trailers}
+
+    def _commits(self, head: Head) -> list[Commit]:
+        """The commits of a head that name runs, or were made by runs."""
+        return [*self._histories[head].commits, *self._made_by_runs(head)]
+
+    def _made_by_runs(self, head: Head) -> list[Commit]:
+        return [
+            Commit(sha=sha, subject="", trailers=(one,))
+            for sha, *_ in self._histories[head].parents
+            for one in sorted(self._made.get(sha, ()), key=str)
+        ]
+
     def _named(self, head: Head) -> set[Trailer]:
-        """The runs that the commits name; of the branch's item token 0, which stands for the latest run."""
-        named = {one for commit in self._histories[head].commits for one in commit.trailers}
+        """The runs that made commits of the head; of its branch's item, if none of them did, token 0."""
+        named = {one for commit in self._commits(head) for one in commit.trailers}
         if head.item is not None and head.item not in {one.item for one in named}:
             named.add(Trailer(item=head.item, token=0))
         return named
@@ -208,16 +314,17 @@ class ClaimStatuses:
         history = self._histories[head]
         if not history.is_whole:
             return Status(state=ERROR, description=f"there are more than {COMMITS_MAX} commits to judge")
-        commits, named = list(history.commits), self._named(head)
-        for one in [one for one in named if one.token == 0]:
-            named.discard(one)
-            latest = self._latest(one.item)
-            if latest is not None:
-                named.add(latest)
-                commits.append(Commit(sha=head.sha, subject="", trailers=(latest,)))
+        named = {one for one in self._named(head) if one.token}
         runs = Runs(self._board, named)
         if runs.problem is not None:
             raise runs.problem
+        signed = {one.item for one in self._trailers(head)}
+
+        def counts(commit: Commit) -> bool:
+            """Where the item's commits have trailers, one without may be anybody's: it mends no lost one."""
+            return not all(one.item in signed and runs.loss(one) is None for one in commit.trailers if runs.knows(one))
+
+        commits = [*self._histories[head].commits, *filter(counts, self._made_by_runs(head))]
         refused = judge(commits, runs, lambda: history.parents)
         known = sorted(str(one) for one in named if runs.knows(one))
         if refused:
@@ -248,13 +355,13 @@ def _unique(heads: Iterable[Head | None]) -> tuple[Head, ...]:
 
 def _branch_head(found: dict[str, Any]) -> Head | None:
     branch = str(found.get("ref")).removeprefix("refs/heads/")
-    return _head((found.get("object") or {}).get("sha"), None, branch)
+    return _head(as_object(found.get("object")).get("sha"), None, branch)
 
 
 def _pull_head(repository: str, found: dict[str, Any]) -> Head | None:
-    head, base = found.get("head") or {}, found.get("base") or {}
+    head, base = as_object(found.get("head")), as_object(found.get("base"))
     # The branch of a fork can have any name.
-    is_own = str((head.get("repo") or {}).get("full_name")).lower() == repository
+    is_own = str(as_object(head.get("repo")).get("full_name")).lower() == repository
     sha = str(base.get("sha"))
     return _head(head.get("sha"), sha if _SHA.fullmatch(sha) else None, str(head.get("ref")) if is_own else "")
 

@@ -15,43 +15,55 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from functools import partial
 from urllib.parse import quote
 
 from dibs import check
-from dibs.errors import Forbidden, Invalid, ItemChanged, ItemNotFound, StoreUnavailable
-from dibs.github.apply import ACTOR
+from dibs.errors import Invalid, ItemNotFound
+from dibs.github.api import Failed
 from dibs.github.claim_status import ClaimStatuses
-from dibs.github.decide import OUT, external_of
-from dibs.github.payload import SUBJECT_PREFIX
+from dibs.github.out_memory import (
+    memory,
+    numbers,
+    remember,
+    texts,
+    with_assigned,
+    with_extra,
+    without,
+)
+from dibs.github.payload import SUBJECT_PREFIX, as_object
+from dibs.github.place import AGAIN_MAX
 from dibs.github.presence import presence
+from dibs.github.troubles import REFUSED, Troubles
+from dibs.github.wiped import restored
 from dibs.model import IN_PROGRESS
-from dibs.rules.table import EXTERNAL
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
 
     from dibs.board import Board
+    from dibs.errors import DibsError
     from dibs.github.api import Api
+    from dibs.github.out_memory import Memory
     from dibs.github.out_policy import Out
     from dibs.github.presence import Presence
     from dibs.model import Item
 
-    Memory = dict[str, Any]
+    T = TypeVar("T")
 
 PAGE = 1000
 #: How long a watcher has the right to make the comment of an item.
 LEASE_SECONDS = 60
-EDITS_MAX = 20
-#: How many problems a watcher remembers as reported.
-PROBLEMS_MAX = 1000
 SHOWN_MAX = 10_000
 #: The names that a token's permissions have on GitHub.
+KINDS = ("comment", "label", "assign")
 PERMISSIONS = {"comment": "Issues", "label": "Issues", "assign": "Issues", "status": "Commit statuses"}
-REFUSED = (Forbidden, ItemNotFound, Invalid)
-_MARK = re.compile(r"[0-9a-f]{16}")
+#: GitHub refuses to whoever may write, too, if the conversation of an issue is locked.
+LOCKED = "locked"
 
 
 class Wrote(Value):
@@ -62,46 +74,65 @@ class Wrote(Value):
 
 
 class Outbound:
-    def __init__(self, board: Board, api: Api, repository: str, out: Out, cursor: int | None) -> None:
-        """`cursor` is the last event that was dealt with; None for a watcher that begins."""
+    def __init__(
+        self,
+        board: Board,
+        api: Api,
+        repository: str,
+        out: Out,
+        cursor: int | None,
+        again: Iterable[str] = (),
+        *,
+        probe: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`cursor` is the last event that was dealt with; None for a watcher that begins. `again` are items that GitHub
+        did not answer about before that. For `probe` see troubles.py."""
         self._board, self._api, self._out = board, api, out
         self._repository, self._path = repository, f"/repos/{repository}"
         self._writer = os.urandom(6).hex()
         # A subject that was given up, because the issue was opened again, has an instant behind it.
         self._subject = re.compile(re.escape(f"{SUBJECT_PREFIX}{repository}#") + r"([1-9]\d{0,11})(@.*)?")
-        self._statuses = ClaimStatuses(board, api, repository, self._attempt) if out.status else None
+        self._troubles = Troubles(api, probe, clock)
+        self._statuses = ClaimStatuses(board, api, repository, self._attempt_status) if out.status else None
         #: The last event that was read, and the items that were not dealt with since `cursor`.
-        self._position, self._pending = cursor, dict[str, None]()
+        self._position, self._pending = cursor, dict.fromkeys(again)
+        #: Items that GitHub refuses or does not answer about, which are tried again.
+        self._late: dict[str, None] = {}
         self.cursor = cursor
-        #: What GitHub shows of an item as far as this watcher knows, so that a note of progress asks GitHub nothing.
-        self._shown: dict[str, Presence] = {}
+        #: What GitHub shows of an item as far as this watcher knows, by kind, so that a note of progress asks GitHub
+        #: nothing.
+        self._shown: dict[str, dict[str, Presence]] = {}
         self._written: list[str] = []
-        #: What GitHub refused during this look, and of that what was not reported before.
-        self._refused: list[str] = []
-        self._problems: list[str] = []
-        self._reported: set[str] = set()
 
     def look(self, *, heads: bool) -> Wrote:
         """Bring GitHub up to date with the events since the last look. `heads`: read also which commits the branches
         and pull requests are at."""
-        self._written, self._refused, self._problems = [], [], []
-        touched = self._read()
+        self._written = []
+        touched = self._read_events()
         if self._statuses is not None:
             # First, because a merge does not wait.
             self._statuses.look(touched, heads=heads)
-        for item in list(self._pending):
+        due = [item for item in self._late if any(not self._troubles.is_left_alone(key) for key in self._failing(item))]
+        # Last what GitHub's rate limit was reached at: it may be limited alone.
+        for item in sorted(dict.fromkeys([*self._pending, *due]), key=self._is_suspect):
             if self._show(item):
-                del self._pending[item]
+                self._pending.pop(item, None)
         if not self._pending:
             self.cursor = self._position
-        return Wrote(written=tuple(self._written), problems=tuple(self._problems))
+        return Wrote(written=tuple(self._written), problems=self._troubles.problems())
+
+    @property
+    def again(self) -> tuple[str, ...]:
+        """Items that another watcher has to look at before the cursor."""
+        return tuple(self._late)[:AGAIN_MAX]
 
     def close(self) -> None:
         self._api.close()
 
     # The feed
 
-    def _read(self) -> frozenset[str] | None:
+    def _read_events(self) -> frozenset[str] | None:
         """The items with new events, or None for all of them."""
         if self._position is None:
             self._begin()
@@ -137,42 +168,72 @@ class Outbound:
         try:
             detail = self._board.get(id)
         except ItemNotFound:
+            self._late.pop(id, None)
             return True
         match = self._subject.fullmatch(detail.item.subject or "")
         if match is None:
             return True
-        number, now = int(match[1]), presence(detail)
-        if self._shown.pop(id, None) == now:
-            self._shown[id] = now
-            return True
-        is_over, refused = True, len(self._refused)
-        if self._out.comment:
-            is_over = self._attempt("comment", lambda: self._comment(detail.item, number, now)) is not False
-        if self._out.label is not None or self._out.assign:
-            self._attempt("label", lambda: self._label_and_assign(detail.item, number, now))
-        if is_over and len(self._refused) == refused:
-            self._shown[id] = now
-            if len(self._shown) > SHOWN_MAX:
-                del self._shown[next(iter(self._shown))]
+        number, now, item = int(match[1]), presence(detail), restored(self._board, detail.item)
+        shown = self._shown.pop(id, {})
+        is_over, failed = True, []
+        for kind, write in self._kinds(item, number, now):
+            if shown.get(kind) == now or self._troubles.is_left_alone(f"{kind} {id}"):
+                continue
+            found = self._attempt(kind, f"{kind} {id}", write)
+            shown.pop(kind, None)
+            if found is not None:
+                is_over = is_over and found
+                shown |= {kind: now} if found else {}
+            elif self._troubles.has(f"{kind} {id}"):
+                failed.append(f"{kind} {id}")
+        self._troubles.spread(failed)
+        if self._failing(id):
+            self._late[id] = None
+        else:
+            self._late.pop(id, None)
+        self._shown[id] = shown
+        if len(self._shown) > SHOWN_MAX:
+            del self._shown[next(iter(self._shown))]
         return is_over
 
-    def _attempt(self, kind: str, write: Callable[[], bool | None]) -> bool | None:
-        """Write; what GitHub refuses is reported once, and the rest goes on."""
-        try:
-            return write()
-        except REFUSED as refusal:
-            problem = f"{kind}: {refusal.message}"
-            if refusal.facts.get("method", "GET") != "GET":
-                problem += f" (the token needs the permission {PERMISSIONS[kind]}: read and write)"
-            self._refused.append(problem)
-            if problem not in self._reported and len(self._reported) < PROBLEMS_MAX:
-                self._reported.add(problem)
-                self._problems.append(problem)
-            return None
+    def _kinds(self, item: Item, number: int, now: Presence) -> Iterator[tuple[str, Callable[[], bool]]]:
+        issue: dict[str, Any] = {}
+
+        def read() -> dict[str, Any]:
+            """The issue, once for all kinds."""
+            if not issue:
+                issue.update(self._api.one(f"{self._path}/issues/{number}"))
+            return issue
+
+        if self._out.comment:
+            yield "comment", partial(self._comment, item, number, now)
+        if self._out.label is not None:
+            yield "label", partial(self._label, item, number, read, is_wanted=now.agent is not None)
+        if self._out.assign:
+            login = None if now.agent is None else self._out.login(now.agent)
+            yield "assign", partial(self._assign, item, number, read, login)
+
+    def _failing(self, id: str) -> list[str]:
+        return [key for kind in KINDS if self._troubles.has(key := f"{kind} {id}")]
+
+    def _is_suspect(self, id: str) -> bool:
+        return any(self._troubles.is_suspect(f"{kind} {id}") for kind in KINDS)
+
+    def _attempt(self, kind: str, subject: str, do: Callable[[], T]) -> T | None:
+        """What GitHub refuses or does not answer is reported once, and the rest goes on."""
+
+        def hint(error: DibsError) -> str:
+            is_write = error.facts.get("method", "GET") != "GET" and LOCKED not in error.message
+            return f" (the token needs the permission {PERMISSIONS[kind]}: read and write)" if is_write else ""
+
+        return self._troubles.attempt(subject, do, label=f"{kind}: ", hint=hint)
+
+    def _attempt_status(self, subject: str, do: Callable[[], T]) -> T | None:
+        return self._attempt("status", f"status {subject}", do)
 
     def _comment(self, item: Item, number: int, now: Presence) -> bool:
         """False if another watcher makes the comment."""
-        known = memory(item)
+        known = self._without_extra(item)
         if "comment" in known:
             return self._edit_comment(number, now, known)
         if now.text is None:
@@ -191,12 +252,29 @@ class Outbound:
         # Whoever copies the mark from our comment comes later.
         made = None if found else _id(self._api.write("POST", comments, {"body": body}, repeatable=False))
         id = made or min(found)
-        known = self._remember(item.id, lambda known: None if "comment" in known else {**known, "comment": id})
+
+        def change(known: Memory) -> Memory:
+            if "comment" not in known:
+                return {**known, "comment": id}
+            return with_extra(known, add=[id]) if made is not None and known["comment"] != made else known
+
+        known = remember(self._board, item.id, change)
         if made is not None:
             self._note("comment", number)
-            if known.get("comment") != made:
-                self._api.write("DELETE", f"{self._path}/issues/comments/{made}")
+            self._without_extra(self._board.get(item.id).item)
         return made is not None or self._edit_comment(number, now, known)
+
+    def _without_extra(self, item: Item) -> Memory:
+        """Delete the comments of which there is another one: another watcher was faster."""
+        known = memory(item)
+        for id in numbers(known.get("extra")):
+            path, mark = f"{self._path}/issues/comments/{id}", known.get("mark")
+            # Whoever edits the item can name any comment: only one with its mark is ours.
+            is_other = id != known.get("comment")
+            if is_other and isinstance(mark, str) and _marker(mark) in str((self._read(path) or {}).get("body")):
+                self._delete(path)
+            known = remember(self._board, item.id, partial(with_extra, remove=[id]))
+        return known
 
     def _take_over(self, item: Item) -> Memory:
         """The right to make the comment, if no other watcher has it."""
@@ -214,16 +292,15 @@ class Outbound:
                 return None
             return {**now, "writer": self._writer, "mark": now.get("mark") or os.urandom(8).hex()}
 
-        return self._remember(item.id, change)
+        return remember(self._board, item.id, change)
 
     def _edit_comment(self, number: int, now: Presence, known: Memory) -> bool:
         id, mark = known.get("comment"), known.get("mark")
         if not isinstance(id, int) or mark is None or now.text is None:
             return True
         path = f"{self._path}/issues/comments/{id}"
-        try:
-            there = self._api.one(path)
-        except ItemNotFound:
+        there = self._read(path)
+        if there is None:
             return True  # whoever deleted it does not want one
         body = _body(now.text, mark)
         # Whoever edits the item can name any comment: only one with its mark is ours.
@@ -232,51 +309,57 @@ class Outbound:
             self._note("comment", number)
         return True
 
-    def _label_and_assign(self, item: Item, number: int, now: Presence) -> None:
-        login = None if now.agent is None else self._out.login(now.agent)
-        known = memory(item)
-        if now.agent is None and not known.get("label") and not known.get("assigned"):
-            return
-        issue = self._api.one(f"{self._path}/issues/{number}")
-        if self._out.label is not None:
-            self._attempt("label", lambda: self._label(item, number, issue, is_wanted=now.agent is not None))
-        if self._out.assign:
-            self._attempt("assign", lambda: self._assign(item, number, issue, login))
-
-    def _label(self, item: Item, number: int, issue: dict[str, Any], *, is_wanted: bool) -> None:
+    def _label(self, item: Item, number: int, read: Callable[[], dict[str, Any]], *, is_wanted: bool) -> bool:
         label = self._out.label or ""
-        names = {one.get("name") if isinstance(one, dict) else one for one in issue.get("labels") or ()}
-        is_there = label.casefold() in {str(name).casefold() for name in names}
+        if not is_wanted and memory(item).get("label") != label:
+            return True
+        is_there = label.casefold() in _names(read())
         path = f"{self._path}/issues/{number}/labels"
         if is_wanted and not is_there:
-            self._remember(item.id, lambda known: {**known, "label": label})
-            self._api.write("POST", path, {"labels": [label]})
+            remember(self._board, item.id, lambda known: {**known, "label": label})
+            try:
+                self._api.write("POST", path, {"labels": [label]})
+            except REFUSED:
+                # Whoever puts it there now is somebody else.
+                remember(self._board, item.id, lambda known: without(known, "label"))
+                raise
             self._note("label", number)
             # Another watcher may have seen the item released meanwhile, and forgotten the label.
-            self._remember(item.id, lambda known: {**known, "label": label})
-        elif not is_wanted and memory(item).get("label") == label:
+            remember(self._board, item.id, lambda known: {**known, "label": label})
+        elif not is_wanted:
             if is_there:
                 self._delete(f"{path}/{quote(label, safe='')}")
                 self._note("label", number)
-            self._remember(item.id, lambda known: _without(known, "label"))
+            remember(self._board, item.id, lambda known: without(known, "label"))
+        return True
 
-    def _assign(self, item: Item, number: int, issue: dict[str, Any], login: str | None) -> None:
+    def _assign(self, item: Item, number: int, read: Callable[[], dict[str, Any]], login: str | None) -> bool:
         path = f"{self._path}/issues/{number}/assignees"
         # Whoever edits the item can name anybody: only logins of the policy are ours to take away.
-        ours = [one for one in _texts(memory(item).get("assigned")) if one.lower() in self._out.logins]
+        ours = [one for one in texts(memory(item).get("assigned")) if one.lower() in self._out.logins]
         others = [one for one in ours if login is None or one.lower() != login.lower()]
         if others:
             self._api.write("DELETE", path, {"assignees": others})
             self._note("assign", number)
-            self._remember(item.id, lambda known: _with_assigned(known, remove=others))
-        if login is None or login.lower() in _logins(issue):
-            return
-        self._remember(item.id, lambda known: _with_assigned(known, add=[login]))
-        if login.lower() in _logins(self._api.write("POST", path, {"assignees": [login]})):
-            self._note("assign", number)
-        else:
-            self._remember(item.id, lambda known: _with_assigned(known, remove=[login]))
-            raise Invalid(f"GitHub does not assign {login} in {self._repository}: they need access to it")
+            remember(self._board, item.id, partial(with_assigned, remove=others))
+        if login is None or login.lower() in _logins(read()):
+            return True
+        remember(self._board, item.id, partial(with_assigned, add=[login]))
+        try:
+            if login.lower() not in _logins(self._api.write("POST", path, {"assignees": [login]})):
+                raise Invalid(f"GitHub does not assign {login} in {self._repository}: they need access to it")
+        except REFUSED:
+            remember(self._board, item.id, partial(with_assigned, remove=[login]))
+            raise
+        self._note("assign", number)
+        return True
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        """What is there, or None."""
+        try:
+            return self._api.one(path)
+        except ItemNotFound:
+            return None
 
     def _delete(self, path: str) -> None:
         try:
@@ -284,41 +367,14 @@ class Outbound:
         except ItemNotFound:
             pass  # somebody else was faster
 
-    # What was written
-
-    def _remember(self, item: str, change: Callable[[Memory], Memory | None]) -> Memory:
-        """Change what the item remembers, in one step; None leaves it as it is. The memory afterwards."""
-        for _ in range(EDITS_MAX):
-            found = self._board.get(item).item
-            known = memory(found)
-            wanted = change(known)
-            if wanted is None or wanted == known:
-                return known
-            external = {**external_of(found), OUT: wanted}
-            try:
-                payload = {**found.payload, EXTERNAL: external}
-                self._board.edit(item, payload=payload, revision=found.revision, actor=ACTOR)
-            except ItemChanged:
-                continue
-            return wanted
-        raise Invalid(f"{item} keeps changing; its next event leads to another look")
-
     def _note(self, kind: str, number: int) -> None:
         self._written.append(f"{kind} {SUBJECT_PREFIX}{self._repository}#{number}")
-
-
-def memory(item: Item) -> Memory:
-    """What was written for the item. Whoever edits the item can write anything there."""
-    found = external_of(item).get(OUT)
-    known = dict(found) if isinstance(found, dict) else {}
-    mark = known.get("mark")
-    return known if mark is None or (isinstance(mark, str) and _MARK.fullmatch(mark)) else _without(known, "mark")
 
 
 def _id(comment: object) -> int:
     id = comment.get("id") if isinstance(comment, dict) else None
     if not isinstance(id, int):
-        raise StoreUnavailable("GitHub's answer has no comment", retry_after_seconds=60)
+        raise Failed("GitHub's answer has no comment", retry_after_seconds=60)
     return id
 
 
@@ -331,19 +387,12 @@ def _marker(mark: str) -> str:
     return f"<!-- dibs:{mark} -->"
 
 
-def _without(known: Memory, name: str) -> Memory:
-    return {key: value for key, value in known.items() if key != name}
-
-
-def _with_assigned(known: Memory, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Memory:
-    logins = list(dict.fromkeys([*(one for one in _texts(known.get("assigned")) if one not in remove), *add]))
-    return {**known, "assigned": logins} if logins else _without(known, "assigned")
-
-
-def _texts(given: object) -> list[str]:
-    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+def _names(issue: dict[str, Any]) -> set[str]:
+    found = issue.get("labels")
+    labels = found if isinstance(found, list) else []
+    return {str(one.get("name") if isinstance(one, dict) else one).casefold() for one in labels}
 
 
 def _logins(issue: object) -> set[str]:
-    found = issue.get("assignees") if isinstance(issue, dict) else None
-    return {str(one.get("login")).lower() for one in found or () if isinstance(one, dict)}
+    found = as_object(issue).get("assignees")
+    return {str(as_object(one).get("login")).lower() for one in (found if isinstance(found, list) else ())}

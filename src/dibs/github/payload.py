@@ -71,6 +71,11 @@ class Fact(Value):
     linked: bool = False
 
     @property
+    def is_read(self) -> bool:
+        """Whether it was read from the API."""
+        return self.version.endswith(f"~{READ_RANK}")
+
+    @property
     def is_work(self) -> bool:
         return self.state in WORK_STATES
 
@@ -104,7 +109,9 @@ def issue_fact(repository: str, found: Mapping[str, Any], *, event: str = ISSUES
     if event == PULL_REQUEST and (found.get("merged") is True or found.get("merged_at")):
         state = MERGED
     head, base = as_object(found.get("head")), as_object(found.get("base"))
-    labels = [name for one in _list(found.get("labels")) if (name := line(as_object(one).get("name"), NAME_LENGTH_MAX))]
+    labels = [
+        name for one in as_list(found.get("labels")) if (name := line(as_object(one).get("name"), NAME_LENGTH_MAX))
+    ]
     fact = Fact(
         event=event,
         repository=repository,
@@ -247,5 +254,5 @@ def as_object(given: object) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _list(given: object) -> list[Any]:
+def as_list(given: object) -> list[Any]:
     return given if isinstance(given, list) else []

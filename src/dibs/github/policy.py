@@ -54,6 +54,8 @@ NEVER, ON_MERGE, ON_CHECKS = "never", "merged", "checks"
 CONTRACTS = (ON_MERGE, ON_CHECKS, NEVER)
 #: Stands between the file of a workflow and what started its run.
 RUN_MARK = " on "
+#: Stands between the name of a check and who reports it, if another one reports a check of the same name.
+BY_MARK = " by "
 #: GitHub itself sends at most 25 MB; a payload with an issue has some kilobytes. A server takes no larger bodies than
 #: the limit, whatever they are.
 WEBHOOK_BYTES_MAX = 2_000_000
@@ -162,12 +164,13 @@ class Policy(Value):
 
     def counts(self, check: str) -> bool:
         if not self.checks:
-            return check != CLAIM_STATUS
+            return CLAIM_STATUS not in (check, check.rpartition(BY_MARK)[0])
         return any(self.is_named(pattern, check) for pattern in self.checks)
 
     def is_named(self, pattern: str, check: str) -> bool:
-        """A run of a workflow goes by the name of its file, too: see `of_workflow` in checks.py."""
-        return _any_matches((pattern,), (check, check.partition(RUN_MARK)[0]))
+        """A run of a workflow goes by the name of its file, too, and the second check of a name by that name: see
+        `of_workflow` in checks.py and `_name` in pull_memory.py."""
+        return _any_matches((pattern,), (check, check.partition(RUN_MARK)[0], check.rpartition(BY_MARK)[0] or check))
 
     def priority(self, fact: Fact, rule: Rule) -> tuple[int, str | None]:
         """The priority, and the label that gave it."""

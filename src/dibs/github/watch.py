@@ -1,23 +1,31 @@
 """`dibs github watch`: reads what has changed in a repository, and brings the board up to date.
 
 A round reads three lists, newest changes only: issues, pull requests and workflow runs. Where it stopped is kept in the
-board, as the meta of a session `github:OWNER/NAME`, so that another watcher, or this one after a restart, continues.
-The place moves on only after everything before it is on the board. Several watchers at once do no harm: each of their
-facts is decided on the item as it is. If the policy says so, a watcher also writes to GitHub who is on what; the last
-event of the board that it has dealt with is kept in the same session.
+board, see place.py. The place moves on only after everything before it is on the board. Several watchers at once do no
+harm: each of their facts is decided on the item as it is. If the policy says so, a watcher also writes to GitHub who is
+on what.
+
+What GitHub does not answer about one issue, pull request or item is reported, and asked again later, see troubles.py.
+The place in a list stays before what is to be asked again, so that a restart forgets nothing.
 """
 
 from __future__ import annotations
 
+import time
+from functools import partial
+
 from dibs import check
-from dibs.errors import Forbidden, Invalid, ItemNotFound, SessionNotFound
-from dibs.github import checks, follow, payload
-from dibs.github.apply import AGENT, Outcome, converge
+from dibs.errors import Forbidden, Invalid, ItemNotFound
+from dibs.github import approval, belonging, follow, payload
+from dibs.github.api import Failed, Moved
+from dibs.github.apply import Outcome, converge
 from dibs.github.decide import INSTANT_LENGTH, remembered
+from dibs.github.item_pulls import ItemPulls
 from dibs.github.out import Outbound, Wrote
 from dibs.github.payload import PULL_REQUEST, Fact
+from dibs.github.place import WRITE_SECONDS, Place
+from dibs.github.troubles import Troubles
 from dibs.model import ENDED, PENDING_APPROVAL, STATUSES
-from dibs.rules.sessions import CURSOR_PREFIX
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -28,7 +36,6 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.github.api import Api
     from dibs.github.policy import Policy
-    from dibs.model import Item
 
 #: How many pages of runs a watcher reads that has never looked.
 FIRST_PAGES = 1
@@ -38,55 +45,91 @@ PAGES_MAX = 1000
 ISSUES, PULLS, RUNS = "issues", "pulls", "runs"
 
 
+NEWEST_FIRST, OLDEST_FIRST = ({"sort": "updated", "direction": one} for one in ("desc", "asc"))
+#: Before everything on GitHub.
+BEGIN = "1970-01-01T00:00:00Z"
+
+
 class Round(Value):
-    """What one look at the repository led to. `unreadable` are lists that the token may not read."""
+    """What one look at the repository led to. `unreadable` are lists that the token may not read, `budget` is what
+    GitHub allows the token's user."""
 
     read: int
     outcomes: tuple[Outcome, ...]
     unreadable: tuple[str, ...] = ()
     wrote: Wrote = Wrote()
+    budget: dict[str, Any] | None = None
 
 
 class Watcher:
-    def __init__(self, board: Board, api: Api, repository: str, policy: Policy) -> None:
+    def __init__(
+        self,
+        board: Board,
+        api: Api,
+        repository: str,
+        policy: Policy,
+        *,
+        every: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`every` are the seconds between two looks, None for a watcher that looks once."""
         self._board, self._api, self._policy = board, api, policy
         self._repository, self._path = repository, f"/repos/{repository}"
-        self._session = payload.session_id(CURSOR_PREFIX, repository)
-        self._cursor, events = self._kept_cursor()
-        is_out = policy.out.is_about(repository)
-        self._out = Outbound(board, api.another(), repository, policy.out, events) if is_out else None
+        self._every, self._clock = every, clock
+        self._place = Place(board, repository)
+        self._cursor = self._place.cursor
+        self._kept: tuple[Any, ...] | None = None
+        self._kept_at = 0.0
+        self._out = None
+        if policy.out.is_about(repository):
+            events, again = self._place.events, self._place.again
+            options: dict[str, Any] = {"probe": self._require_name, "clock": clock}
+            self._out = Outbound(board, api.another(), repository, policy.out, events, again, **options)
+        self._troubles = Troubles(api, self._require_name, clock)
+        #: Facts that GitHub has not answered enough about, by their subject, with their list.
+        self._again: dict[str, tuple[Fact, str, str]] = {}
+        self._pulls_of_items = ItemPulls(board, api, repository, policy, self._troubles, self._followed_fact)
         self._unreadable: list[str] = []
-        #: What could not be followed during this look, and what was reported before.
-        self._problems: list[str] = []
-        self._reported: set[str] = set()
-        self._is_started = False
+        self._is_known = False
 
     def look(self) -> Round:
         """One round."""
-        self._unreadable, self._problems = [], []
+        try:
+            return self._look()
+        except Moved as moved:
+            self._require_name()
+            raise moved
+
+    def _look(self) -> Round:
+        if not self._is_known:
+            self._require_name()
+        self._unreadable = []
         outcomes: list[Outcome] = []
-        before = (dict(self._cursor), self._events)
-        for name, read in ((ISSUES, self._issues), (PULLS, self._pulls), (RUNS, self._runs)):
-            try:
-                for fact, newest in read():
-                    outcomes += self._follow(fact)
-                    self._cursor[name] = max(self._cursor.get(name, ""), newest)
-            except BaseException:
-                # Not dealt with: asked for conditionally, the list would be taken for unchanged.
-                self._api.forget(self._path)
-                raise
-        outcomes += self._followed_checks()
+        # What is submitted from here on may be of a head that is not read any more.
+        submitted = self._submitted()
+        failures = [self._read_list(name, read, outcomes) for name, read in self._lists()]
+        failure = next((one for one in failures if one is not None), None)
+        outcomes += self._followed_again()
+        is_fresh = PULLS not in self._unreadable and failure is None
+        if is_fresh:
+            self._pulls_of_items.settle_changed()
+        outcomes += self._pulls_of_items.followed(submitted if is_fresh else {})
         wrote = Wrote()
         try:
             if self._out is not None:
                 wrote = self._out.look(heads=True)
         finally:
-            if (self._cursor, self._events) != before:
-                self._keep_cursor()
-        found, problems = tuple(outcomes), [one for one in self._problems if one not in self._reported]
-        self._reported = set(self._problems)
-        wrote = wrote.replace(problems=(*problems, *wrote.problems))
-        return Round(read=len(found), outcomes=found, unreadable=tuple(self._unreadable), wrote=wrote)
+            self._keep_place()
+        if failure is not None:
+            raise failure
+        wrote = wrote.replace(problems=(*self._troubles.problems(), *wrote.problems))
+        return Round(
+            read=len(outcomes),
+            outcomes=tuple(outcomes),
+            unreadable=tuple(self._unreadable),
+            wrote=wrote,
+            budget=self._api.budget.plain(),
+        )
 
     @property
     def writes(self) -> bool:
@@ -95,24 +138,63 @@ class Watcher:
 
     def show(self) -> Wrote:
         """Write to GitHub what has changed on the board."""
-        return Wrote() if self._out is None else self._out.look(heads=False)
-
-    @property
-    def _events(self) -> int | None:
-        return None if self._out is None else self._out.cursor
+        try:
+            return Wrote() if self._out is None else self._out.look(heads=False)
+        except Moved as moved:
+            self._require_name()
+            raise moved
 
     def close(self) -> None:
-        """The ended session keeps the cursor."""
         self._api.close()
         if self._out is not None:
             self._out.close()
-        try:
-            if self._is_started:
-                self._board.end_session(self._session, reason="the watcher ended")
-        except SessionNotFound:
-            pass  # another watcher of the repository has ended it
+        self._place.close()
+
+    def _require_name(self) -> None:
+        """Refuse a repository that has another name by now. GitHub goes on to answer by the former one, but its answers
+        have the new one, by which branches and pull requests are told from those of forks."""
+        name = self._api.moved(self._path).get("full_name")
+        if payload.repository_name(name) is None:
+            raise Failed(f"GitHub's answer about {self._repository} has no name", retry_after_seconds=60)
+        if str(name).lower() != self._repository:
+            raise Invalid(
+                f"{self._repository} is {name} now; type: dibs github watch {name}", field="repository", name=name
+            )
+        self._is_known = True
 
     # The lists, each fact with the cursor that stands behind it
+
+    def _lists(self) -> tuple[tuple[str, Callable[[], Iterator[tuple[Fact, str]]]], ...]:
+        return (ISSUES, self._issues), (PULLS, self._pulls), (RUNS, self._runs)
+
+    def _read_list(
+        self, name: str, read: Callable[[], Iterator[tuple[Fact, str]]], outcomes: list[Outcome]
+    ) -> Failed | None:
+        """The failure of this list, which stops no other."""
+        try:
+            start = self._start(name)
+            for fact, newest in read():
+                outcomes += self._follow(fact, name, newest)
+                self._cursor[name] = max(self._cursor.get(name, ""), newest)
+            if start:
+                self._cursor[name] = max(self._cursor.get(name, ""), start)
+        except Failed as failure:
+            self._api.forget(self._path)
+            return failure
+        except BaseException:
+            # Not dealt with: asked for conditionally, the list would be taken for unchanged.
+            self._api.forget(self._path)
+            raise
+        return None
+
+    def _start(self, name: str) -> str:
+        """Where a watcher begins that has never looked: what is opened and closed from here on, between two looks, is
+        on no list of what is open."""
+        if name in self._cursor or name == RUNS:
+            return ""
+        query = {**NEWEST_FIRST, "state": "all", "per_page": "1"}
+        page = next(self._pages(name, f"{self._path}/{name}", query), [])
+        return "" if name in self._unreadable else max(map(_updated_at, page), default=BEGIN)
 
     def _issues(self) -> Iterator[tuple[Fact, str]]:
         for query in self._queries(ISSUES, payload.ISSUES):
@@ -128,7 +210,7 @@ class Watcher:
         not by its number, unless a whole page is of one second."""
         for _ in range(PAGES_MAX):
             is_continued = False
-            for page in self._pages(ISSUES, f"{self._path}/issues", sort="updated", direction="asc", **query):
+            for page in self._pages(ISSUES, f"{self._path}/issues", {**OLDEST_FIRST, **query}):
                 newest, has_more = max(map(_updated_at, page), default=""), self._api.has_more
                 yield page
                 if has_more and newest > query.get("since", ""):
@@ -141,7 +223,7 @@ class Watcher:
         """GitHub cannot list pull requests since an instant: the newest first, up to there."""
         for query in self._queries(PULLS, PULL_REQUEST):
             since, found = query.pop("since", ""), []
-            for page in self._pages(PULLS, f"{self._path}/pulls", sort="updated", direction="desc", **query):
+            for page in self._pages(PULLS, f"{self._path}/pulls", {**NEWEST_FIRST, **query}):
                 new = [one for one in page if _updated_at(one) >= since]
                 found += new
                 if len(new) < len(page):
@@ -164,7 +246,7 @@ class Watcher:
         since = self._cursor.get(RUNS, "")
         newest: dict[str, Fact] = {}
         reached = since
-        pages = self._pages(RUNS, f"{self._path}/actions/runs", status="completed")
+        pages = self._pages(RUNS, f"{self._path}/actions/runs", {"status": "completed"})
         for number, page in enumerate(pages, start=1):
             for one in page:
                 fact = payload.run_fact(self._repository, one)
@@ -178,116 +260,73 @@ class Watcher:
         for number, fact in enumerate(facts, start=1):
             yield fact, reached if number == len(facts) else since
 
-    def _pages(self, name: str, path: str, **query: str) -> Iterator[list[dict[str, Any]]]:
+    def _pages(
+        self, name: str, path: str, query: dict[str, str], *, conditional: bool = True
+    ) -> Iterator[list[dict[str, Any]]]:
         """The pages; none if the token may not read them, as that of a repository without Actions."""
         try:
-            yield from self._api.pages(path, conditional=True, **query)
+            yield from self._api.pages(path, conditional=conditional, query=query)
         except (Forbidden, ItemNotFound):
             if name == ISSUES:
                 raise
             if name not in self._unreadable:
                 self._unreadable.append(name)
 
-    # Pull requests of items, and their checks
+    # Facts
 
-    def _follow(self, fact: Fact) -> list[Outcome]:
-        linked, outcome = follow.pull(self._board, fact, self._policy)
-        if outcome is None and fact.event == PULL_REQUEST and fact.is_work and follow.is_trusted(fact):
-            linked, outcome = follow.pull(self._board, fact, self._policy, self._message(fact.sha))
-        found = converge(self._board, self._with_approval(linked), self._policy)
-        return [found] if outcome is None else [found, outcome]
+    def _follow(self, fact: Fact, name: str, newest: str) -> list[Outcome]:
+        """A fact that GitHub has not answered enough about is kept for later. An issue has its item all the same."""
+        found = self._troubles.attempt(fact.subject, partial(self._followed_fact, fact), label=f"{fact.subject}: ")
+        self._again.pop(fact.subject, None)
+        if found is not None:
+            return found
+        if not self._troubles.is_lasting(fact.subject):
+            self._again[fact.subject] = (fact, name, newest)
+            if fact.event == PULL_REQUEST:
+                return []  # it may be the pull request of an item, and no work of its own
+        linked, outcome = follow.pull(self._board, fact, self._policy, decides=False)
+        found = [converge(self._board, linked, self._policy)]
+        return found if outcome is None else [*found, self._pulls_of_items.noted(outcome)]
+
+    def _followed_again(self) -> list[Outcome]:
+        due = [one for subject, one in self._again.items() if not self._troubles.is_left_alone(subject)]
+        return [outcome for one in due for outcome in self._follow(*one)]
+
+    def _followed_fact(self, fact: Fact) -> list[Outcome]:
+        linked, outcome = follow.pull(self._board, fact, self._policy, decides=False)
+        if outcome is None and fact.event == PULL_REQUEST and fact.is_work and belonging.is_trusted(fact):
+            linked, outcome = follow.pull(self._board, fact, self._policy, self._message(fact.sha), decides=False)
+        found = converge(self._board, approval.approved(self._board, self._api, linked, self._policy), self._policy)
+        return [found] if outcome is None else [found, self._pulls_of_items.noted(outcome)]
 
     def _message(self, sha: str) -> str:
         try:
-            commit = payload.as_object(payload.as_object(self._api.one(f"{self._path}/commits/{sha}")).get("commit"))
+            commit = payload.as_object(self._api.one(f"{self._path}/commits/{sha}").get("commit"))
         except (Forbidden, ItemNotFound):
             return ""
         return payload.text(commit.get("message"))
 
-    def _followed_checks(self) -> list[Outcome]:
-        """The checks of the open pull requests of items that wait; and a decision about each item, since its run may
-        have ended after its checks."""
-        outcomes: list[Outcome] = []
-        try:
-            # Those of other repositories are for their watchers, which may have another policy.
-            for item in follow.waiting(self._board, self._repository):
-                try:
-                    outcomes += self._followed(item)
-                except Invalid as refusal:
-                    # What GitHub or the board refuses about one item does not stop the others.
-                    self._api.forget(self._path)
-                    self._problems.append(f"{item.id}: {refusal.message}")
-        except BaseException:
-            self._api.forget(self._path)
-            raise
-        return [one for one in outcomes if one.did]
-
-    def _followed(self, item: Item) -> list[Outcome]:
-        told: list[Outcome | None] = []
-        for sha in follow.open_heads(item, self._repository):
-            # Decided on all of them: the first one may be green, and the last one not.
-            told += [follow.check(self._board, one, self._policy, decides=False) for one in self._checks(sha)]
-        found = [one for one in told if one is not None]
-        return [*found, follow.settle(self._board, item.id, self._policy)]
-
-    def _checks(self, sha: str) -> Iterator[checks.Check]:
-        commit = f"{self._path}/commits/{sha}"
-        lists: tuple[tuple[str, dict[str, str], Callable[[object], checks.Check | None]], ...] = (
-            (f"{self._path}/actions/runs", {"head_sha": sha}, lambda one: checks.of_workflow(self._repository, one)),
-            (f"{commit}/check-runs", {}, lambda one: checks.of_app(self._repository, one)),
-            (f"{commit}/statuses", {}, lambda one: checks.of_status(self._repository, sha, one)),
-        )
-        for path, query, read in lists:
-            for page in self._pages(RUNS, path, **query):
-                yield from (found for one in page if (found := read(one)) is not None)
-
-    def _with_approval(self, fact: Fact) -> Fact:
-        """Whether a member put the label there that approves, and nothing has changed since. The events of an issue do
-        not tell of edits, so any later change leaves the decision to a person."""
-        label = self._policy.approve_label
-        if label is None or not any(payload.is_same_label(one, label) for one in fact.labels):
-            return fact
-        if not self._awaits_approval(fact):
-            return fact
-        events = [one for page in self._api.pages(f"{self._path}/issues/{fact.number}/events") for one in page]
-        self._api.forget(f"{self._path}/issues/{fact.number}/events")
-        put = [
-            one
-            for one in events
-            if one.get("event") == "labeled" and payload.is_same_label(_name(one.get("label")), label)
-        ]
-        actor = put[-1].get("actor") if put else None
-        if not isinstance(actor, dict) or actor.get("type") != "User" or actor.get("login") == fact.author:
-            return fact
-        is_last = (payload.instant(put[-1].get("created_at")) or "") >= fact.version[:INSTANT_LENGTH]
-        return fact.replace(approved_by=payload.line(actor.get("login"), check.NAME_LENGTH_MAX)) if is_last else fact
-
-    def _awaits_approval(self, fact: Fact) -> bool:
-        """An item that is not there yet will."""
-        found = self._board.list(subject=fact.subject, limit=1)
-        return fact.is_outsiders and (not found or found[0].status == PENDING_APPROVAL)
+    def _submitted(self) -> dict[str, int]:
+        """The items whose results wait, each with the token of its run."""
+        found = self._board.list(statuses=[PENDING_APPROVAL], limit=check.LIST_MAX)
+        return {item.id: item.token for item in found}
 
     # The cursor
 
-    def _kept_cursor(self) -> tuple[dict[str, str], int | None]:
-        """The place in each list, and the last event of the board that was dealt with."""
-        try:
-            meta = self._board.find_session(self._session).meta
-        except SessionNotFound:
-            return {}, None
-        kept, events = meta.get("cursor"), meta.get("events")
-        found = {name: at for name, at in kept.items() if payload.instant(at)} if isinstance(kept, dict) else {}
-        return found, events if isinstance(events, int) and 0 <= events <= check.TOKEN_MAX else None
-
-    def _keep_cursor(self) -> None:
-        meta: dict[str, Any] = {"cursor": self._cursor, "repository": self._repository}
-        if self._events is not None:
-            meta["events"] = self._events
-        try:
-            self._board.start_session(AGENT, id=self._session, kind="autonomous", meta=meta)
-            self._is_started = True
-        except Forbidden:
-            pass  # a watcher with another key keeps its place; this one begins where that one is
+    def _keep_place(self) -> None:
+        """Written if it has changed, and now and then to show that somebody watches."""
+        held = {
+            name: min(at for _, one, at in self._again.values() if one == name) for _, name, _ in self._again.values()
+        }
+        cursor = {name: min(at, held.get(name, at)) for name, at in self._cursor.items()}
+        events, again = (None, ()) if self._out is None else (self._out.cursor, self._out.again)
+        now = (cursor, events, again)
+        is_due = self._every is not None and self._clock() - self._kept_at >= WRITE_SECONDS
+        if now == self._kept and not is_due:
+            return
+        meta = {"cursor": cursor, "events": events, "again": list(again) or None, "every": self._every}
+        self._place.keep({**meta, "budget": self._api.budget.plain()})
+        self._kept, self._kept_at = now, self._clock()
 
     def _oldest_known(self, event: str) -> str:
         """The oldest version of an open item of this repository."""
@@ -303,7 +342,3 @@ class Watcher:
 
 def _updated_at(one: dict[str, Any]) -> str:
     return payload.instant(one.get("updated_at")) or ""
-
-
-def _name(label: object) -> object:
-    return label.get("name") if isinstance(label, dict) else None

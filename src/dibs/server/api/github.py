@@ -63,7 +63,7 @@ def _settle(service: Service, intake: Intake, watch: Watch) -> None:
     after: int | None = None
     while not service.feed.stopping:
         try:
-            after = follow.settle_submitted(service.board, intake.policy, after)
+            after = follow.settle_changed(service.board, intake.policy, after)
             watch.wait(SETTLE_SECONDS)
         except Exception:
             # A failure about one item must not stop the decisions about all others.

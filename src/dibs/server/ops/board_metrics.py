@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import Counter as Counts
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -18,6 +19,8 @@ from dibs.server.ops.certificates import Certificate
 from dibs.server.ops.store_state import StoreState
 from dibs.store.contract import Store
 from dibs.value import Value
+
+T = TypeVar("T")
 
 #: The store is read at most this often, however many scrapes there are.
 PULSE_SECONDS = 1.0
@@ -37,20 +40,20 @@ class Figures(Value):
     free_bytes: int | None
 
 
-class FiguresReader:
+class Reader(Generic[T]):
     """Reads in a thread of its own, of which there is one at a time: a store that hangs keeps no other thread."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, look: Callable[[], T], every_seconds: float) -> None:
+        self._look, self._every_seconds = look, every_seconds
         self._ended = threading.Condition()
         self._is_reading = False
-        self._found: Figures | None = None
+        self._found: T | None = None
         self._found_at = self._ended_at = float("-inf")
 
-    def read(self) -> Figures | None:
-        """The figures of now, or else of a minute ago at most; None: the store does not give any."""
+    def read(self) -> T | None:
+        """What there is now, or else was a minute ago at most; None: the store does not give anything."""
         with self._ended:
-            if not self._is_reading and time.monotonic() - self._ended_at >= PULSE_SECONDS:
+            if not self._is_reading and time.monotonic() - self._ended_at >= self._every_seconds:
                 self._is_reading = True
                 threading.Thread(target=self._read, name="figures", daemon=True).start()
             self._ended.wait_for(lambda: not self._is_reading, WAIT_SECONDS)
@@ -59,12 +62,7 @@ class FiguresReader:
     def _read(self) -> None:
         found = None
         try:
-            pulse, keys = self._store.pulse(), self._store.keys()
-            found = Figures(
-                pulse=pulse,
-                keys=api_keys.to_replace(keys, time.time() * 1000)[:KEYS_MAX],
-                free_bytes=self._store.free_bytes(),
-            )
+            found = self._look()
         except DibsError:
             pass  # the state of the store says why
         except Exception:
@@ -77,10 +75,19 @@ class FiguresReader:
                 self._ended.notify_all()
 
 
+def figures_of(store: Store) -> Figures:
+    pulse, keys = store.pulse(), store.keys()
+    return Figures(
+        pulse=pulse,
+        keys=api_keys.to_replace(keys, time.time() * 1000)[:KEYS_MAX],
+        free_bytes=store.free_bytes(),
+    )
+
+
 class BoardCollector(Collector):
     def __init__(self, store: Store, state: StoreState, certificate: Certificate | None) -> None:
         self._state, self._certificate = state, certificate
-        self._reader = FiguresReader(store)
+        self._reader = Reader(lambda: figures_of(store), PULSE_SECONDS)
 
     def describe(self) -> Iterator[Metric]:
         """Empty, so that registering does not read the store."""

@@ -21,6 +21,7 @@ from dibs.model import Event
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.ops.board_metrics import OTHER, BoardCollector
 from dibs.server.ops.certificates import Certificate
+from dibs.server.ops.github_budgets import GithubBudgets
 from dibs.server.service import Service
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -54,6 +55,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(BoardCollector(service.board.store, service.store_state, certificate))
+        self._registry.register(GithubBudgets(service.board, service.store_state))
         self._claims = Counter("dibs_claims", "Granted claims", registry=self._registry)
         self._ends = Counter("dibs_runs_ended", "Ended runs, by outcome", ["outcome"], registry=self._registry)
         for outcome in ENDS:
