@@ -30,8 +30,8 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
-    #: The types of the defaults that can be changed in place. Each value gets an empty one of its own: a default that
-    #: values shared would be changed for all of them.
+    #: Makes the defaults that can be changed in place. Each value gets one of its own: a default that values shared would
+    #: be changed for all of them.
     _fresh: ClassVar[dict[str, Callable[[], Any]]] = {}
     _nested: ClassVar[dict[str, type[Value]]]
 
@@ -42,7 +42,7 @@ class Value:
         cls._names = frozenset(cls._fields)
         defaults = {n: cls.__dict__[n] for n in own if n in cls.__dict__}
         cls._defaults = cls._defaults | {n: value for n, value in defaults.items() if type(value) not in _CHANGING}
-        fresh = {n: type(value) for n, value in defaults.items() if type(value) in _CHANGING}
+        fresh = {n: value.copy for n, value in defaults.items() if type(value) in _CHANGING}
         cls._fresh = cls._fresh | fresh
         for n in fresh:
             delattr(cls, n)
