@@ -164,7 +164,13 @@ def look(folder: str, named: str | None = None, *, tell: Callable[[str], object]
     """The board with the name that was given, else that of `DIBS_STORE`, else the one that is found from `folder`."""
     named = named or os.environ.get(ENV_STORE)
     passed: list[str] = []
-    place = Place(named or find(folder, passed), folder, tell)
+    try:
+        place = Place(named or find(folder, passed), folder, tell)
+    except NotTrusted:
+        if tell is not None:
+            for line in passed:
+                tell(line)
+        raise
     for line in passed:
         place.pass_over(line)
     return place
@@ -172,7 +178,8 @@ def look(folder: str, named: str | None = None, *, tell: Callable[[str], object]
 
 def find(folder: str, passed: list[str] | None = None) -> str:
     """The URL of the board of `folder`. Refused, with the command to type, if there is none or it is not trusted.
-    `passed` gets a line for each vault that was passed over, because its user has not accepted it."""
+    `passed` gets a line for each vault that was passed over, because its user has not accepted it. The refusal names
+    the innermost one."""
     vaults: dict[str, NotTrusted] = {}
     for place in _candidates(folder):
         if place.exists():
@@ -185,8 +192,12 @@ def find(folder: str, passed: list[str] | None = None) -> str:
             if passed is not None:
                 passed += [one.message for one in vaults.values()]
             return place.url
-    for one in vaults.values():
-        raise one
+    refused = list(vaults.values())
+    if refused:
+        if passed is not None:
+            # Not only the innermost: it may be that of a clone, and the one further up the user's own.
+            passed += [one.message for one in refused[1:]]
+        raise refused[0]
     raise Invalid("no board here or above; make one with: dibs init", field="store")
 
 
