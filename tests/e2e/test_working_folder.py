@@ -322,6 +322,9 @@ def test_every_program_uses_the_board_above_a_clone(bare: Dibs, home: dict[str, 
     for words in (("who",), ("doctor",), ("sweep",)):
         done = bare(*words, folder=clone, environment=environment)
         assert (done.returncode, done.stderr.count("passed over"), done.stderr.count("accepted")) == (0, 1, 1), words
+    copied = bare("copy", ".", str(bare.folder / "copy.db"), folder=clone, environment=environment)
+    assert (copied.returncode, copied.stderr.count("accepted")) == (0, 1)
+    assert f"{board} is unchanged" in copied.stdout
     asked = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list", "arguments": {}}},
@@ -341,5 +344,7 @@ def test_every_program_uses_the_board_above_a_clone(bare: Dibs, home: dict[str, 
     bare.ok("open", "--print", folder=clone, environment=environment)
     assert bare.json("open", "--stop", environment=environment) == {"stopped": True}
     assert not (clone / ".dibs").exists()
-    with pytest.warns(UserWarning, match=str(clone)), connect(folder=str(clone)) as opened:
+    with pytest.warns(UserWarning, match=str(clone)) as warned, connect(folder=str(clone)) as opened:
         assert [item.id for item in opened.list()] == ["mine"]
+    assert {one.filename for one in warned} == {__file__}, "the line of the caller"
+    assert len(warned) == 2
