@@ -228,6 +228,21 @@ def test_where_there_is_no_other_board_the_refusal_has_the_line_that_accepts_the
     assert items(bare, clone / "Needs_Action", **home) == ["evil"]
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_board_that_a_clone_brings_does_not_hide_the_one_above_it(bare: Dibs, is_link: bool) -> None:
+    """Otherwise a commit with a `.dibs` would switch the fence off for the sessions that work in the clone."""
+    bare.ok("init")
+    bare.ok("add", "mine", "--id", "mine")
+    clone = committed(bare.folder / "clone", {"code": "x"} if is_link else {".dibs/board.db": "x"})
+    if is_link:
+        (clone / ".dibs").symlink_to("../.dibs")
+        git(clone, "add", "--force", ".dibs")
+    done = bare("list", "--json", folder=clone)
+    assert [item["id"] for item in json.loads(done.stdout)["items"]] == ["mine"]
+    assert done.stderr.count("\n") == 1
+    assert line_of(done.stderr) == ["trust", str(clone / ".dibs")]
+
+
 def test_a_refusal_in_a_clone_also_names_the_vault_further_up_that_is_not_accepted(
     bare: Dibs, home: dict[str, str]
 ) -> None:
