@@ -81,7 +81,10 @@ def test_a_board_of_a_commit_does_not_switch_the_fence_off(
     git(clone, "add", "--force", ".")
     git(clone, "commit", "--message", "a board")
     # Nobody but the hook can find out.
-    os.kill(agent.keeper, signal.SIGKILL)
+    keeper = agent.keeper
+    os.kill(keeper, signal.SIGKILL)
+    wait_for_end(keeper)
+    (agent.state / "until").unlink(missing_ok=True)
     board.force_release("a", reason="its machine is gone")
     assert "your claim of a is lost" in agent.denied(agent.edit("code"))
 
