@@ -158,7 +158,7 @@ def parse(text: str, path: str) -> dict[str, Any]:
         raise Invalid(f"{path}: {error}", field=FILE_NAME) from error
     except (RecursionError, ValueError) as error:
         # ValueError: a whole number of thousands of digits.
-        what = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
         raise Invalid(f"{path}: {what}", field=FILE_NAME) from None
 
 

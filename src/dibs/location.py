@@ -4,9 +4,9 @@ the URL of a board is printed: never with its password.
 
 In a repository the board is in `<git common dir>/dibs/`: shared by all worktrees, out of reach of `git clean`, and
 never committed. Git's files are read to find it, since running git would cost more than a whole claim. That board comes
-before one in the work tree, which may come from a commit. A board that was found is used only if it is trusted: see
-`trust`. A vault, which a clone may bring, is passed over until its user has accepted it. A `.git` that is not trusted
-does not count as a repository, and its files are read with care, because another user can put anything there.
+before one in the work tree. A board that was found is used only if it is trusted: see `trust`. What a clone may bring
+is passed over: a `.dibs` of a commit, and a vault until its user has accepted it. A `.git` that is not trusted does not
+count as a repository, and its files are read with care, because another user can put anything there.
 """
 
 from __future__ import annotations
@@ -112,13 +112,16 @@ class Candidate:
                 continue
             if why is not None:
                 yield path, why, self._own if path == self._own else self.top
-        if self._tree is None:
-            return
-        from dibs.system import git_index
-
-        why = git_index.problem(self._own, *self._tree)
+        why = self.commit_problem()
         if why is not None:
             yield self._own, why, self._own
+
+    def commit_problem(self) -> str | None:
+        if self._tree is None:
+            return None
+        from dibs.system import git_index
+
+        return git_index.problem(self._own, *self._tree)
 
 
 class Place:
@@ -164,29 +167,38 @@ def look(folder: str, named: str | None = None, *, tell: Callable[[str], object]
     """The board with the name that was given, else that of `DIBS_STORE`, else the one that is found from `folder`."""
     named = named or os.environ.get(ENV_STORE)
     passed: list[str] = []
-    place = Place(named or find(folder, passed), folder, tell)
-    for line in passed:
-        place.pass_over(line)
+    try:
+        place = Place(named or find(folder, passed), folder, tell)
+    finally:
+        if tell is not None:
+            for line in passed:
+                tell(line)
+    place.passed_over = passed
     return place
 
 
 def find(folder: str, passed: list[str] | None = None) -> str:
     """The URL of the board of `folder`. Refused, with the command to type, if there is none or it is not trusted.
-    `passed` gets a line for each vault that was passed over, because its user has not accepted it."""
-    vaults: dict[str, NotTrusted] = {}
+    `passed` gets a line for each one that was passed over."""
+    told = [] if passed is None else passed
+    refused: dict[str, NotTrusted] = {}
     for place in _candidates(folder):
         if place.exists():
             refusal = place.refusal(folder)
-            if place.url.startswith(VAULT) and not place.is_accepted():
-                vaults.setdefault(place.url, refusal or place.not_accepted())
-                continue
-            if refusal is not None:
+            if not place.url.startswith(VAULT):
+                is_passed_over = refusal is not None and place.commit_problem() is not None
+            elif is_passed_over := not place.is_accepted():
+                refusal = refusal or place.not_accepted()
+            if refusal is None:
+                told += [one.message for one in refused.values()]
+                return place.url
+            if not is_passed_over:
                 raise refusal
-            if passed is not None:
-                passed += [one.message for one in vaults.values()]
-            return place.url
-    for one in vaults.values():
-        raise one
+            refused.setdefault(place.url, refusal)
+    if refused:
+        first, *others = refused.values()  # the first may be a clone's, and another one the user's own
+        told += [one.message for one in others]
+        raise first
     raise Invalid("no board here or above; make one with: dibs init", field="store")
 
 

@@ -21,14 +21,29 @@ if TYPE_CHECKING:
 
 
 def look(folder: str, named: str | None, *, tell: Callable[[str], object] | None = None) -> Place:
-    """As `location.look`, also where there is no board that can be used: then for the board that `dibs init` would
-    make."""
+    """As `location.look`, for a person who asks which file counts. Also where there is no board that can be used: then
+    for the board that `dibs init` would make."""
     from dibs.errors import Invalid, NotTrusted
 
     try:
-        return location.look(folder, named, tell=tell)
+        place = location.look(folder, named, tell=tell)
     except (Invalid, NotTrusted):
-        return location.Place(location.new(folder).url, folder, tell)
+        place = location.Place(location.new(folder).url, folder, tell)
+    _tell_unused(place)
+    return place
+
+
+def _tell_unused(place: Place) -> None:
+    """Name the nearest file that does not count, if no other line does: the board was named, and is elsewhere."""
+    chosen = place.settings_file
+    above = (os.path.join(folder, config.FILE_NAME) for folder in location.upwards(place.folder))
+    nearest = next((path for path in above if os.path.isfile(path)), None)
+    is_told = nearest is not None and any(nearest in line for line in place.passed_over)
+    if nearest is not None and nearest != chosen and not is_told:
+        place.pass_over(
+            f"{nearest} is passed over: it is outside of the repository or folder of the board"
+            f" {location.printable(place.url)}, so it does not apply to this board"
+        )
 
 
 def choose(place: Place, home: str | None, files: list[str]) -> str | None:
@@ -84,8 +99,8 @@ def _for_folder(place: Place, home: str, files: list[str]) -> str | None:
             return path
         if _is_around(folder, home, repository):
             place.pass_over(
-                f"{path} is passed over: it lies in another repository than the board {location.printable(place.url)},"
-                f" and decides nothing about it"
+                f"{path} is passed over: it is in another repository than the board {location.printable(place.url)},"
+                f" so it does not apply to this board"
             )
     return None
 

@@ -110,7 +110,8 @@ class Scene:
         self._stack, self._ttl_seconds = stack, ttl_seconds
         self.marker = f"adversity-{os.urandom(8).hex()}"
         os.mkfifo(folder / "go")
-        (folder / "dibs.toml").write_text("[board]\nttl_seconds_min = 1\nlock_wait_seconds = 2\n")
+        board_folder = os.path.dirname(place.recipe["kwargs"].get("path", ""))
+        (folder / board_folder / "dibs.toml").write_text("[board]\nttl_seconds_min = 1\nlock_wait_seconds = 2\n")
         self.board.add("do it", id="x")
         self.worker = self.work(script)
         self.worker.until("output")

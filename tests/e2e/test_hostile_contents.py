@@ -91,3 +91,9 @@ def test_a_dibs_toml_above_256_kb_is_refused_and_one_below_counts(dibs: Dibs) ->
     error = dibs.refused("list")[1]
     assert error["field"] == "dibs.toml"
     assert "larger than 256 kB" in error["message"]
+
+
+def test_a_number_of_too_many_digits_is_refused_in_the_words_of_a_user(dibs: Dibs) -> None:
+    (dibs.folder / "dibs.toml").write_text("[board]\nmax_strikes = " + "9" * 10_000)
+    message = dibs.refused("list")[1]["message"]
+    assert message == f"{dibs.folder}/dibs.toml: a number has too many digits"

@@ -95,6 +95,17 @@ def test_a_board_that_is_named_has_the_settings_of_its_own_folder_wherever_the_c
     assert dibs.json("agent", "list")["agents"] == []
 
 
+def test_config_names_the_file_of_the_working_folder_that_a_named_board_does_not_use(dibs: Dibs) -> None:
+    own = committed(dibs.folder.parent / f"{dibs.folder.name}-own", {"dibs.toml": "[board]\nmax_strikes = 2\n"})
+    board = {"DIBS_STORE": str(dibs.folder / ".dibs" / "board.db")}
+    for words in (("config",), ("config", "--check")):
+        done = dibs(*words, folder=own, environment=board)
+        assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+        assert f"{own}/dibs.toml is passed over" in done.stderr
+        assert "here or above" not in done.stdout
+    assert dibs("list", "--json", folder=own, environment=board).stderr == "", "a named board"
+
+
 def test_the_nearest_file_of_the_boards_own_repository_counts(bare: Dibs, repository: Path) -> None:
     bare.ok("init", folder=repository)
     below = repository / "a" / "b"
@@ -217,6 +228,33 @@ def test_where_there_is_no_other_board_the_refusal_has_the_line_that_accepts_the
     assert items(bare, clone / "Needs_Action", **home) == ["evil"]
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_board_that_a_clone_brings_does_not_hide_the_one_above_it(bare: Dibs, is_link: bool) -> None:
+    """Otherwise a commit with a `.dibs` would switch the fence off for the sessions that work in the clone."""
+    bare.ok("init")
+    bare.ok("add", "mine", "--id", "mine")
+    clone = committed(bare.folder / "clone", {"code": "x"} if is_link else {".dibs/board.db": "x"})
+    if is_link:
+        (clone / ".dibs").symlink_to("../.dibs")
+        git(clone, "add", "--force", ".dibs")
+    done = bare("list", "--json", folder=clone)
+    assert [item["id"] for item in json.loads(done.stdout)["items"]] == ["mine"]
+    assert done.stderr.count("\n") == 1
+    assert line_of(done.stderr) == ["trust", str(clone / ".dibs")]
+
+
+def test_a_refusal_in_a_clone_also_names_the_vault_further_up_that_is_not_accepted(
+    bare: Dibs, home: dict[str, str]
+) -> None:
+    own = vault(bare.folder / "own", "mine")
+    clone = vault(own / "clone")
+    done = bare("list", folder=clone, environment=home)
+    assert done.returncode == 6
+    assert [line_of(line) for line in done.stderr.splitlines()] == [["trust", str(own)], ["trust", str(clone)]]
+    bare.ok("trust", str(own), environment=home)
+    assert items(bare, clone, **home) == ["mine"]
+
+
 def test_accepting_a_vault_trusts_nothing_else_in_its_folder(bare: Dibs, home: dict[str, str]) -> None:
     clone = committed(
         bare.folder / "clone", {"Needs_Action/a.md": "# a\n", "dibs.toml": '[server]\nnames = ["e.org"]\n'}
@@ -239,6 +277,19 @@ def test_who_makes_a_vault_has_accepted_it_for_as_long_as_it_is_one(
     (folder / ".dibs").rmdir()
     assert items(bare, folder, **home) == ["a"], "the index is only an index"
     assert bare.json("trust", "--list", environment=home)["trusted"] == [f"vault:{folder}"]
+
+
+@pytest.mark.parametrize("named", ["{}", "vault:{}"])
+def test_the_entry_of_a_vault_that_was_moved_can_be_removed(bare: Dibs, home: dict[str, str], named: str) -> None:
+    old, new = bare.folder / "old", bare.folder / "new"
+    bare.ok("vault", "init", "old", environment=home)
+    old.rename(new)
+    code, error = bare.refused("list", folder=new, environment=home)
+    assert (code, error["trust"]) == (6, f"dibs trust {new}")
+    bare.ok(*line_of(error["message"]), environment=home)
+    told = bare.json("trust", "--remove", named.format(old), environment=home)
+    assert (told["path"], told["trusted"]) == (str(old), False)
+    assert bare.json("trust", "--list", environment=home)["trusted"] == [f"vault:{new}"]
 
 
 def test_an_empty_line_of_the_trust_file_lists_nothing(bare: Dibs, home: dict[str, str]) -> None:
@@ -286,6 +337,9 @@ def test_every_program_uses_the_board_above_a_clone(bare: Dibs, home: dict[str, 
     for words in (("who",), ("doctor",), ("sweep",)):
         done = bare(*words, folder=clone, environment=environment)
         assert (done.returncode, done.stderr.count("passed over"), done.stderr.count("accepted")) == (0, 1, 1), words
+    copied = bare("copy", ".", str(bare.folder / "copy.db"), folder=clone, environment=environment)
+    assert (copied.returncode, copied.stderr.count("accepted")) == (0, 1)
+    assert f"{board} is unchanged" in copied.stdout
     asked = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list", "arguments": {}}},
@@ -305,5 +359,7 @@ def test_every_program_uses_the_board_above_a_clone(bare: Dibs, home: dict[str, 
     bare.ok("open", "--print", folder=clone, environment=environment)
     assert bare.json("open", "--stop", environment=environment) == {"stopped": True}
     assert not (clone / ".dibs").exists()
-    with pytest.warns(UserWarning, match=str(clone)), connect(folder=str(clone)) as opened:
+    with pytest.warns(UserWarning, match=str(clone)) as warned, connect(folder=str(clone)) as opened:
         assert [item.id for item in opened.list()] == ["mine"]
+    assert {one.filename for one in warned} == {__file__}, "the line of the caller"
+    assert len(warned) == 2

@@ -18,6 +18,7 @@ from dibs.cli import identity
 from dibs.cli.commands import COMMANDS
 from dibs.cli.context import Cli
 from dibs.cli.parser import build
+from tests.e2e.test_finding_the_board import git
 from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for, wait_for_end
 from tests.hooks.conftest import BOB
 
@@ -61,6 +62,31 @@ def test_a_zombie_is_denied_at_its_next_tool_call_until_it_answers(working: Agen
     assert (done.code, "bob (session bob-1)" in done.err) == (4, True)
     assert (working.bash("make"), working.edit("README.md")) == ({}, {})
     assert board.get("a").claim.session == BOB  # type: ignore[union-attr]
+
+
+def test_a_board_of_a_commit_does_not_switch_the_fence_off(
+    agents: Callable[..., Agent], board: Board, folder: Path
+) -> None:
+    """The session works in a clone below its board, and a pull brings a `.dibs` into the clone."""
+    clone = folder / "clone"
+    brought = clone / ".dibs" / "board.db"
+    clone.mkdir()
+    git(clone, "init")
+    agent = agents(at=clone)
+    agent.start()
+    board.add("A", id="a")
+    board.claim("a", session=SESSION)
+    brought.parent.mkdir()
+    brought.write_bytes(b"")
+    git(clone, "add", "--force", ".")
+    git(clone, "commit", "--message", "a board")
+    # Nobody but the hook can find out.
+    keeper = agent.keeper
+    os.kill(keeper, signal.SIGKILL)
+    wait_for_end(keeper)
+    (agent.state / "until").unlink(missing_ok=True)
+    board.force_release("a", reason="its machine is gone")
+    assert "your claim of a is lost" in agent.denied(agent.edit("code"))
 
 
 @pytest.mark.usefixtures("short_claims")

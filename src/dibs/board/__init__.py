@@ -52,8 +52,14 @@ def connect(
     """The board at `url`; without it, that of `DIBS_STORE`, or the board of `folder`. With `seeded`, the agents of its
     `dibs.toml` are created (behind a server, the server does that). `lean`: for a process that runs one verb.
     `lock_wait_seconds` replaces the setting."""
-    place = location.look(folder, url, tell=_warn)
-    return open_board(place, actor=actor, create=create, seeded=seeded, lean=lean, lock_wait_seconds=lock_wait_seconds)
+    passed_over: list[str] = []
+    place = location.look(folder, url, tell=passed_over.append)
+    board = open_board(place, actor=actor, create=create, seeded=seeded, lean=lean, lock_wait_seconds=lock_wait_seconds)
+    for line in passed_over:
+        import warnings
+
+        warnings.warn(line, stacklevel=2)
+    return board
 
 
 def open_board(
@@ -92,12 +98,6 @@ def _settings(place: Place, *, lenient: bool = False) -> tuple[Settings, dict[st
         if not lenient:
             raise
         return config.DEFAULTS, {}
-
-
-def _warn(line: str) -> None:
-    import warnings
-
-    warnings.warn(line, stacklevel=4)
 
 
 def make(url: str, *, folder: str = ".") -> bool:

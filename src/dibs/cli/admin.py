@@ -205,10 +205,11 @@ def trust(cli: Cli) -> None:
             return cli.notice(f"{file} lists nothing")
         return cli.reply({"trusted": paths, "file": file}, *map(clean, paths))
     path = args.path or "."
-    vault = _vault_entry(path)
     if args.remove:
-        path = trusted.remove(_trust_path(path), *([vault] if vault else []))
-    elif vault:
+        # Also what is no longer there: a vault that was moved or deleted.
+        folder = path.removeprefix(location.VAULT)
+        path = trusted.remove(_trust_path(folder), location.acceptance(folder))
+    elif vault := _vault_entry(path):
         trusted.add_entry(path := vault)
     else:
         path = trusted.add(_trust_path(path))

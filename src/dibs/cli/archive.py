@@ -252,13 +252,21 @@ def copy_options(parser: Parser) -> None:
     parser.argument("to", "a new board: a path or a URL")
 
 
+def _board_of(cli: Cli, folder: str) -> str:
+    passed_over: list[str] = []
+    url = location.find(folder, passed_over)
+    for line in passed_over:
+        cli.notice_once(line)
+    return url
+
+
 def copy(cli: Cli) -> None:
     from dibs.maintenance import copying
 
     source, target = getattr(cli.args, "from"), cli.args.to
     if cli.args.store or not source or not target:
         raise UsageError("copy takes FROM and TO, and no --store", field="arguments")
-    source = location.find(source) if os.path.isdir(source) else source
+    source = _board_of(cli, source) if os.path.isdir(source) else source
     with Progress("copied", is_estimate=True) as progress:
         counts = copying.copy(source, target, progress=progress, total=records_of)
     cli.accept_vault(target)

@@ -1,4 +1,4 @@
-"""`dibs config --check`: every mistake in the nearest `dibs.toml`, each with its line and what would be right."""
+"""`dibs config --check`: every mistake in the `dibs.toml` that counts, each with its line and what would be right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MISTAKES = 1
 def show(cli: Cli) -> int:
     path = settings_file.look(".", cli.args.store, tell=cli.notice_once).settings_file
     if path is None:
-        cli.reply({"file": None, "mistakes": []}, f"no {config.FILE_NAME} here or above: every setting has its default")
+        told = f"no {config.FILE_NAME} applies to this board: every setting has its default"
+        cli.reply({"file": None, "mistakes": []}, told)
         return 0
     found = list(_mistakes(path))
     if cli.json:
