@@ -98,8 +98,9 @@ def check_work_goes_on(board: Board) -> None:
     assert board.claim("expired", session="coder-1").claim.token == 2
     with pytest.raises(ClaimExpired):
         board.done("expired", session="fixer-1", token=1, recover=False)
-    # A request of before is not repeated.
-    assert board.done("queued", session="coder-1", request_id="r-1").item.status == "done"
+    # A request of before has another fingerprint: it is refused, and nothing is done twice.
+    with pytest.raises(Invalid, match="already used"):
+        board.done("queued", session="coder-1", request_id="r-1")
     board.approve("drafted", comment="send it")
     assert {grant.item.id for grant in board.next(session="fixer-1", n=10, projects=["default"])} >= {"waits"}
     check_sound(board)

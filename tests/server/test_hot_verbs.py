@@ -222,7 +222,7 @@ def test_a_large_body_is_encoded_in_a_thread_of_its_own(
     inside.ok("POST", path_of("claim"), {"session": "coder-1"})
     large = {"session": "coder-1", "note": "half", "meta": {"log": "x" * SMALL_BYTES_MAX}}
     inside.ok("POST", path_of("progress") + query, large)
-    assert threads == ["verb"]
+    assert threads == ["long"]
 
 
 def test_a_request_that_arrived_as_a_whole_needs_no_task(inside: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,9 +44,8 @@ def test_run_synchronization_links_a_run_and_records_its_checks(server: Serving)
     assert (run["outcome"], run["links"]) == ("done", {"pr": "https://example.org/pull/7"})
     assert run["checks"] == {"ci": {"state": "failed", "url": "https://example.org/runs/9"}}
     shown = server.dibs("show", "triage").stdout
-    assert (
-        "results of token 1\n    pr: https://example.org/pull/7\n    ci: failed https://example.org/runs/9\n" in shown
-    )
+    results = "results of token 1\n    | pr: https://example.org/pull/7\n    | ci: failed https://example.org/runs/9\n"
+    assert results in shown
     assert "code-reviewer  token 1  by github · pr: https://example.org/pull/7" in server.dibs("log", "triage").stdout
     wrong = server.dibs("annotate", "triage", "--check", "ci")
     assert (wrong.returncode, "NAME=STATE" in wrong.stderr) == (2, True)

@@ -121,9 +121,7 @@ class Parser:
         self.option("--phase", metavar="P", help="the phase")
         self.names("--needs", metavar="ID", help="an item that must be done first")
         self.option("--resource", metavar="R", help="a path or port:80 that it uses; repeatable", repeated=True)
-        self.option(
-            "--not-before", metavar="TIME", help="ready from then on: 2h, now, 2026-11-15T09:30 (local time), ...Z"
-        )
+        self.option("--not-before", metavar="TIME", help="ready from: 2h, 2026-11-15T09:30 (local), ...Z")
         self.number("--retries", help="retry a failed run up to N times (default: 0)")
         self.duration("--timeout", "timeout_seconds", "the longest a claim may last (default: 8h)")
         self.option("--subject", metavar="KEY", help="what it is about elsewhere: a URL, github:o/r#12")
