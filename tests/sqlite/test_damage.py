@@ -187,3 +187,11 @@ def test_text_that_is_not_utf_8_is_a_refusal_and_not_an_error_of_python(
             thread.join()
     assert {type(error) for error in raised} == {StoreUnusable}, raised
     assert all("not UTF-8" in str(error) and "restore a backup" in str(error) for error in raised)
+
+
+def test_a_kept_answer_that_is_no_json_is_a_refusal_and_not_an_error_of_python(place: Path) -> None:
+    with opened(place) as board:
+        board.add("t", id="kept", request_id="again")
+    changed(place, "UPDATE requests SET answer = '{broken'")
+    with opened(place) as board, pytest.raises(StoreUnusable, match="restore a backup"):
+        board.add("t", id="kept", request_id="again")
