@@ -16,7 +16,6 @@ from dibs.cli.parser import Parser, UsageError, parse_json_object
 from dibs.cli.render import number_of
 from dibs.errors import DibsError, Invalid
 from dibs.model import BLOCKED, READY
-from dibs.system import bounded_read
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False
@@ -249,6 +248,8 @@ def _line_of(error: Invalid, batch: Batch) -> int | None:
 
 def _batches(file: BinaryIO) -> Iterator[Batch]:
     """The items in batches of the size that the board accepts. Lines before an invalid one are yielded first."""
+    from dibs.system import bounded_read
+
     batch: Batch = []
     for number, line in enumerate(bounded_read.lines(file), start=1):
         if not line.strip():
