@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
 
 import pytest
@@ -78,6 +79,24 @@ def test_a_bad_line_is_named_and_nothing_is_kept(worked: Dibs, bad: bytes) -> No
     assert error["message"].endswith("; nothing was imported")
     assert worked.json("list", "--all", "--store", "new.db") == {"items": []}
     worked.ok("import", "-", "--store", "new.db", input=b"\n".join(lines))
+
+
+def test_an_invalid_line_of_the_log_is_left_out_of_every_format(worked: Dibs) -> None:
+    value = {"id": 99, "at": 1, "item": "a", "session": "s", "agent": "no name", "action": "claim", "code": "X"}
+    record = json.dumps({"record": "activity", "value": {**value, "details": {}}})
+    (worked.folder / "bad.jsonl").write_text(exported(worked) + record + "\n")
+    worked.ok("backup", "bad.db")
+    connection = sqlite3.connect(worked.folder / "bad.db")
+    connection.execute("INSERT INTO activity VALUES (:id, :at, :item, :session, :agent, :action, :code, '{}')", value)
+    connection.commit()
+    connection.close()
+    for file in ("bad.jsonl", "bad.db"):
+        for verb in (("restore", file, "--yes"), ("import", file)):
+            new = f"{verb[0]}-{file}.db"
+            worked.ok("init", "--store", new)
+            worked.ok(*verb, "--store", new)
+            assert worked.json("list", "--all", "--store", new)["items"], verb
+            assert worked.json("doctor", "--store", new)["sound"], verb
 
 
 def test_a_long_export_shows_its_progress_on_a_terminal(dibs: Dibs) -> None:

@@ -19,7 +19,7 @@ import pytest
 import dibs.store.postgres as postgres
 from dibs.board import Board, migrate
 from dibs.config import DEFAULTS
-from dibs.errors import ClaimExpired, ItemAlreadyClaimed, StoreUnusable
+from dibs.errors import ClaimExpired, Invalid, ItemAlreadyClaimed, StoreUnusable
 from dibs.maintenance.doctor import examine
 from dibs.store.postgres.migrating import SCHEMA_VERSION as POSTGRES_VERSION
 from dibs.store.postgres.store import PostgresStore

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from dibs.board import Board
-from dibs.errors import DibsError, ItemNotClaimable, StoreUnavailable
+from dibs.errors import DibsError, ItemNotClaimable, StoreUnavailable, StoreUnusable
 from dibs.testing.conformance.asking import added
 from dibs.testing.invariants import assert_sound
 from tests.kit import postgres
@@ -125,3 +125,12 @@ def _await(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < end, "it neither ended nor waits"
         time.sleep(POLL_SECONDS)  # bounded polling: the server tells nobody who waits
+
+
+def test_a_kept_answer_that_is_no_json_is_a_refusal_and_not_an_error_of_python(harness: PostgresHarness) -> None:
+    board = harness.board()
+    board.add("t", id="kept", request_id="again")
+    with psycopg.connect(harness.server.url(harness.database), autocommit=True) as connection:
+        connection.execute("UPDATE dibs.requests SET answer = '{broken'")
+    with pytest.raises(StoreUnusable, match="restore a backup"):
+        board.add("t", id="kept", request_id="again")

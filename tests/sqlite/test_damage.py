@@ -104,6 +104,23 @@ def test_doctor_finds_the_damage(place: Path, damage: Callable[[Path], None]) ->
     assert all(what.isprintable() for what in found)
 
 
+def test_doctor_names_a_fault_of_an_index_whose_name_is_damaged(place: Path) -> None:
+    connection = apsw.Connection(str(place))
+    ((page,),) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'items_status'").fetchall()
+    connection.close()
+    changed(
+        place,
+        "UPDATE sqlite_schema SET name = CAST(x'ff41' AS TEXT),"
+        " sql = CAST(replace(CAST(sql AS BLOB), CAST(name AS BLOB), x'ff41') AS TEXT) WHERE name = 'items_status'",
+    )
+    with open(place, "r+b") as file:
+        file.seek((int(str(page)) - 1) * PAGE + 3)
+        file.write(b"\0\0")  # an index without entries
+    assert any("damaged" in finding for finding in findings(place))
+    with opened(place) as board, pytest.raises(StoreUnusable, match="there is no backup"):
+        board.backup(str(place.with_name("backup")))
+
+
 def test_doctor_finds_an_item_whose_history_gives_no_token(place: Path) -> None:
     changed(place, "UPDATE events SET kind = 'adddd'")
     assert any("is missing by its history" in what for what in findings(place))
@@ -187,3 +204,11 @@ def test_text_that_is_not_utf_8_is_a_refusal_and_not_an_error_of_python(
             thread.join()
     assert {type(error) for error in raised} == {StoreUnusable}, raised
     assert all("not UTF-8" in str(error) and "restore a backup" in str(error) for error in raised)
+
+
+def test_a_kept_answer_that_is_no_json_is_a_refusal_and_not_an_error_of_python(place: Path) -> None:
+    with opened(place) as board:
+        board.add("t", id="kept", request_id="again")
+    changed(place, "UPDATE requests SET answer = '{broken'")
+    with opened(place) as board, pytest.raises(StoreUnusable, match="restore a backup"):
+        board.add("t", id="kept", request_id="again")

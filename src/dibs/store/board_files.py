@@ -54,15 +54,16 @@ def in_format(path: str, format: str | None, settings: Settings) -> Iterator[str
 def records(
     file: BinaryIO, settings: Settings, on_line: Callable[[bytes], None] = lambda _: None
 ) -> Iterator[Iterator[Record]]:
-    """The records of a backup or an export. One that is incomplete is refused after its last record. `on_line` is
-    called with each line before it is read, if the file consists of lines."""
+    """The records of a backup or an export that a restore takes. A file that is incomplete is refused after its last
+    record. `on_line` is called with each line before it is read, if the file consists of lines."""
+    from dibs.store.sql import archive
+
     first = file.readline(bounded_read.LINE_BYTES_MAX)
     if not first:
         raise Invalid("the file is empty; a backup or an export has at least one record", field="file")
     if not first.startswith(SQLITE_HEADER):
-        yield record_lines.read(_watched(chain([first], bounded_read.lines(file)), on_line))
+        yield archive.restorable(record_lines.read(_watched(chain([first], bounded_read.lines(file)), on_line)))
         return
-    from dibs.store.sql import archive
     from dibs.store.sqlite import backups
 
     with durable.TemporaryFolder("dibs-import-") as folder:
@@ -92,13 +93,12 @@ def _recognized(path: str) -> str:
 
 
 def _write_database(source: str, target: str, settings: Settings) -> None:
-    from dibs.store.sql import archive
     from dibs.store.sqlite.store import SqliteStore
 
     store = SqliteStore(target, _anywhere(settings), create=True)
     try:
-        with open(source, "rb") as file:
-            store.load(archive.restorable(record_lines.read(bounded_read.lines(file))))
+        with open(source, "rb") as file, records(file, settings) as found:
+            store.load(found)
     finally:
         store.close()
 

@@ -24,8 +24,8 @@ INFINITY = float("inf")
 
 
 class Encoded(dict):  # type: ignore[type-arg]  # at run time there is no `Any`
-    """A JSON object with its text, so that no encoder runs while a store holds a lock. It is made for one call: whoever
-    changes such an object encodes it again, as every check of a parameter does."""
+    """A JSON object with its text, so that no encoder runs while a store holds a lock. Callers may change an object
+    that they were given, so every check of a parameter or a record makes a new one."""
 
     __slots__ = ("text",)
 

@@ -8,7 +8,7 @@ import time
 
 from dibs.errors import Invalid, ItemNotClaimable
 from dibs.model import Agent
-from dibs.text import wire
+from dibs.text import json_text, wire
 from tests.kit.broken.mistake import Mistake, caught_by
 
 TYPE_CHECKING = False
@@ -329,6 +329,19 @@ class LoadForgetsRates(Forgets):
 class ExportDropsSoftClaims(Mistake):
     def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
         return iter([record for record in self.inner.export() if record[0] != "soft_claim"])
+
+
+@caught_by("exporting", "test_a_record_that_was_changed_on_its_way_is_loaded_as_changed")
+class LoadsTheTextOfAChangedRecord(Mistake):
+    """Takes an object of a record as it was when it was exported."""
+
+    def load(self, records: Any) -> int:
+        taken = [(kind, {name: _as_exported(held) for name, held in data.items()}) for kind, data in records]
+        return self.inner.load(taken)
+
+
+def _as_exported(held: Any) -> Any:
+    return json_text.loads(held.text) if type(held) is json_text.Encoded else held
 
 
 @caught_by("exporting", "test_the_histories_of_items_are_those_of_the_export")

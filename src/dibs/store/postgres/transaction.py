@@ -12,6 +12,7 @@ from dibs.model import READY
 from dibs.store.postgres import answers
 from dibs.store.postgres.calls import CLAIM, settings_row, texts
 from dibs.store.postgres.queries import STATEMENTS
+from dibs.store.sql import rows
 from dibs.store.sql.transaction import Transaction
 from dibs.text import json_text, wire
 
@@ -160,6 +161,6 @@ class PostgresTransaction(Transaction):
         answers in another format, named by `shape`."""
         *columns, answer, at, shape = row
         if shape is not None:
-            value = answers.SHAPES[shape](json_text.loads(answer), self.settings)
+            value = answers.SHAPES[shape](rows.loads(answer), self.settings)
             answer = json_text.dumps(wire.encode(value))
         return (*columns, answer, at)

@@ -231,8 +231,8 @@ def dangling(t: Transaction) -> str | None:
 def not_backed_up(path: str, reason: object) -> StoreUnusable:
     """The refusal of a backup that a restore would refuse."""
     return StoreUnusable(
-        f"there is no backup {path}, because it could not be restored: {reason}; dibs doctor lists what is wrong with"
-        " the board",
+        f"there is no backup, because it could not be restored: {reason}; dibs doctor lists what is wrong with the"
+        " board",
         path=path,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dibs.rules.refusals import request_reused
+from dibs.store.sql import rows
 from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ def answered(t: Transaction, request: Request, kind: type[Value] | None) -> Any:
     if row[0] != request.fingerprint:
         raise request_reused(request)
     assert kind is not None
-    answer = json_text.loads(row[1])
+    answer = rows.loads(row[1])
     if isinstance(answer, list):
         return tuple(wire.decode(kind, one) for one in answer)
     return wire.decode(kind, answer)

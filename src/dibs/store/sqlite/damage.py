@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: How long a board that was found damaged counts as such, so that not every call of a server reads all of it.
 FOUND_SECONDS = 10.0
+#: How many faults of one board are listed.
+FAULTS_MAX = 100
 #: Errors that are about the content, whatever the disk did.
 _CERTAIN = (apsw.SQLITE_CORRUPT_INDEX, apsw.SQLITE_CORRUPT_SEQUENCE, apsw.SQLITE_CORRUPT_VTAB)
 _checking = threading.Lock()
@@ -57,5 +59,14 @@ def finding(path: str) -> str | None:
 
 def found_in(connection: apsw.Connection) -> str | None:
     """The first fault of the database, in one line."""
-    ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
-    return None if found == "ok" else " ".join(str(found).split())
+    return next(iter(faults(connection, 1)), None)
+
+
+def faults(connection: apsw.Connection, most: int = FAULTS_MAX) -> list[str]:
+    """The faults of the database, each in one line. The pragma itself, and not the table of that name, which a file
+    from elsewhere may have replaced by one of its own."""
+    try:
+        found = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({most})")]
+    except UnicodeDecodeError:
+        return ["something whose name is not UTF-8 has a fault"]
+    return [] if found == ["ok"] else [" ".join(line.split()) for line in found]

@@ -187,13 +187,12 @@ class SqliteStore(SqliteVerbs, Store):
         return backups.restore(self.engine, path, actor, self.more_tables)
 
     def check(self) -> tuple[str, ...]:
-        from dibs.store.sqlite import schema
+        from dibs.store.sqlite import damage, schema
 
         def check() -> tuple[str, ...]:
             connection = self.engine.connection()
-            damage = [str(row[0]) for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
             mode = connection.pragma("journal_mode")
-            found = [f"the database is damaged: {finding.replace(';', ',')}" for finding in damage]
+            found = [f"the database is damaged: {fault.replace(';', ',')}" for fault in damage.faults(connection)]
             if mode != "wal":
                 found.append(f"the journal mode is {mode}, not wal; dibs init sets it again and loses nothing")
             for what in schema.differences(connection, SCHEMA_VERSION, self.more_tables):

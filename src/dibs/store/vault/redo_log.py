@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from binascii import crc32
 
+from dibs.store.sql import rows
 from dibs.store.vault.layout import CONFLICTS, name_of
 from dibs.store.vault.safe_fs import Raced, Unfit
 from dibs.system.owner import boot_id
@@ -73,7 +74,7 @@ class RedoLog:
         assert change.entry is not None
         item = change.entry.item
         row = self.t.query("redo_states", item=item)
-        earlier = [*(json_text.loads(row[0][0]) if row else ()), [change.path, *_mark(change.was)]]
+        earlier = [*(rows.loads(row[0][0]) if row else ()), [change.path, *_mark(change.was)]]
         self.t.query(
             "put_redo",
             item=item,
@@ -91,7 +92,7 @@ class RedoLog:
         paths = [
             path
             for to, earlier in self.t.query("redo_paths")
-            for path in (to, *(path for path, *_ in json_text.loads(earlier)))
+            for path in (to, *(path for path, *_ in rows.loads(earlier)))
         ]
         self.disk.sync({_folder(path) for path in paths})
         self.t.query("forget_redo")
@@ -189,4 +190,4 @@ def _mark(text: bytes) -> list[str | int]:
 
 def _redo(row: tuple[object, ...]) -> Redo:
     fields = dict(zip(Redo._fields, row, strict=True))
-    return Redo.of({**fields, "earlier": json_text.loads(str(fields["earlier"]))})
+    return Redo.of({**fields, "earlier": rows.loads(str(fields["earlier"]))})

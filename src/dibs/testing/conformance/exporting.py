@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     pass
 
 CHURNERS, CALLS, ITEMS = 4, 150, 30
+#: The characters of a text that stores may keep beside its object.
+LONG = 3000
 #: Far more than a batch of pruning takes; a prune in one piece takes longer.
 CLAIM_SECONDS_MAX = 2.0
 
@@ -66,6 +68,20 @@ class TestExport:
                 waiter = one.get("queued").item.offered_to or ""
                 assert one.claim("queued", session=waiter, request_id="r-claim").claim.token == 3
             assert records(copy) == records(board)
+
+    def test_a_record_that_was_changed_on_its_way_is_loaded_as_changed(self, harness: Harness) -> None:
+        board = harness.board()
+        board.add("t", id="x", payload={"log": "v" * LONG, "of": "the first"})
+        taken = list(board.export())
+        for kind, data in taken:
+            found = {"item": data, "event": data.get("data", {})}.get(kind, {}).get("payload")
+            if found is not None:
+                found["of"] = "the second"
+        with harness.elsewhere() as other:
+            copy = other.board()
+            copy.load(taken)
+            assert copy.get("x").item.payload["of"] == "the second"
+            assert_sound(copy)
 
     def test_a_loaded_board_numbers_on_past_what_was_pruned(self, harness: Harness) -> None:
         board = harness.board()
