@@ -30,8 +30,8 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
-    #: Makes the defaults that can be changed in place. Each value gets one of its own: a default that values shared would
-    #: be changed for all of them.
+    #: Makes the defaults that can be changed in place. Each value gets one of its own: a default that values shared
+    #: would be changed for all of them.
     _fresh: ClassVar[dict[str, Callable[[], Any]]] = {}
     _nested: ClassVar[dict[str, type[Value]]]
 
