@@ -98,7 +98,7 @@ def test_what_a_killed_agent_held_is_taken_over_at_once(
 def test_a_zombie_is_stopped_at_its_next_tool_call_and_freed_by_its_answer(
     kind: type[Connected], model: Model, project: Path, board: Board
 ) -> None:
-    (project.parent / "dibs.toml").write_text(SHORT_CLAIMS)
+    (project / "dibs.toml").write_text(SHORT_CLAIMS)
     board.add("Fix", id="fix")
     client = connect(kind, model, project)
     steps = [
@@ -125,7 +125,7 @@ def test_a_zombie_is_stopped_at_its_next_tool_call_and_freed_by_its_answer(
     assert "bob (session bob-1) took it over" in agent.results[3]
     assert not any("lost" in result for result in agent.results[4:])
     assert loss in str(agent.transcript)
-    assert {each.name for each in project.iterdir()} == {".git", "ran", "written"}
+    assert {each.name for each in project.iterdir()} == {".git", "dibs.toml", "ran", "written"}
     assert holder(board, "fix") == BOB
 
 
