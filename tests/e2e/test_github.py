@@ -73,7 +73,10 @@ def test_the_token_of_gh_is_used_and_without_one_it_is_said(dibs: Dibs, tmp_path
         assert dibs("github", "watch", "acme/shop", "--once", environment=with_gh).stderr == ""
         gh.write_text("#!/bin/sh\nexit 1\n")
         assert "no token" in dibs("github", "watch", "acme/shop", "--once", environment=with_gh).stderr
-        assert [one.token for one in api.asked] == [f"Bearer {TOKEN}"] * 3 + [None] * 3
+        tokens = [one.token for one in api.asked]
+        asked = len(tokens) // 2
+        assert asked >= 3
+        assert tokens == [f"Bearer {TOKEN}"] * asked + [None] * asked
 
 
 @pytest.mark.parametrize("words", [("acme",), ("acme/shop", "--every", "0.1s"), ("https://github.com/acme/shop",)])

@@ -105,6 +105,7 @@ webhook resume KEY
 webhook remove KEY
 key create --role agent --expires 30d
 key list
+key rotate KEY
 key revoke KEY
 tasks link shop
 trust --list

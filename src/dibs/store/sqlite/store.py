@@ -205,13 +205,17 @@ class SqliteStore(SqliteVerbs, Store):
     def ping(self) -> None:
         from dibs.system import free_space
 
+        gone = StoreUnavailable(f"there is no board at {self.path}", path=self.path, problem=GONE)
         if not os.path.exists(self.path):
-            raise StoreUnavailable(f"there is no board at {self.path}", path=self.path, problem=GONE)
+            raise gone
         self.due_seconds()
-        if free_space.is_read_only(self.path):
+        try:
+            is_read_only, shortage = free_space.is_read_only(self.path), free_space.shortage(self.path)
+        except FileNotFoundError:
+            raise gone from None
+        if is_read_only:
             text = f"{self.path} cannot be written; dibs needs write access to it and its folder"
             raise StoreUnusable(text, path=self.path, problem=READ_ONLY)
-        shortage = free_space.shortage(self.path)
         if shortage is not None:
             raise StoreUnavailable(shortage, path=self.path, problem=FULL)
 
