@@ -21,6 +21,7 @@ import pytest
 
 from tests.e2e.terminal import Terminal
 from tests.kit.command_server import CommandServer
+from tests.kit.small_disk import small_disk as small_disk_at
 
 SECONDS_MAX = 30
 #: How long `until` pauses at least, and how much longer than its look took: a look that starts a command would else
@@ -330,10 +331,5 @@ def ended() -> Iterator[Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with room for one megabyte."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("a small filesystem cannot be mounted here: that needs root")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk_at(tmp_path / "small", 1) as folder:
+        yield folder

@@ -19,6 +19,7 @@ import pytest
 
 from tests.e2e.conftest import Dibs, until
 from tests.e2e.users import IS_OPEN
+from tests.kit.small_disk import fill
 
 COMMANDS = (("list",), ("claim", "x"), ("add", "t"), ("who",), ("doctor",))
 #: Root may write everywhere, so it becomes nobody first, with everything imported that nobody could not read.
@@ -133,15 +134,10 @@ def test_a_read_only_folder_is_told_in_one_line(bare: Dibs, locked: Path, words:
 def test_a_full_disk_is_told_in_one_line_and_changes_nothing(bare: Dibs, small_disk: Path) -> None:
     bare.ok("init", folder=small_disk)
     bare.ok("add", "First", "--id", "first", folder=small_disk)
-    with (small_disk / "filler").open("wb", buffering=0) as filler:
-        try:
-            while filler.write(b"x" * 4096):
-                pass
-        except OSError:
-            pass
+    filler = fill(small_disk)
     code, error = bare.refused("add", "Second", "--body", "x" * 100_000, folder=small_disk)
     assert (code, error["code"]) == (75, "STORE_UNAVAILABLE")
-    (small_disk / "filler").unlink()
+    filler.unlink()
     assert [item["id"] for item in bare.json("list", folder=small_disk)["items"]] == ["first"]
     bare.ok("add", "Second", "--id", "second", folder=small_disk)
     assert bare.json("doctor", folder=small_disk)["sound"]

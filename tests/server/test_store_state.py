@@ -67,9 +67,11 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 
 def states(server: Serving) -> list[tuple[str, str]]:
-    """The changes of the store that the log tells."""
+    """The changes of the store that the log tells, and nothing beside them but requests."""
     lines = [json.loads(line) for line in server.log().splitlines()]
-    return [(line["store"], line["message"]) for line in lines if "store" in line]
+    told = [line for line in lines if "level" in line]
+    assert all("store" in line for line in told), told
+    return [(line["store"], line["message"]) for line in told]
 
 
 def test_a_database_that_is_gone_is_told_in_its_words(database: LocalServer, tmp_path: Path) -> None:
@@ -94,6 +96,35 @@ def test_a_database_that_is_gone_is_told_in_its_words(database: LocalServer, tmp
         assert (gone, back) == ("gone", "answers")
         assert "the database is unreachable" in reason
         assert "answers again" in again
+
+
+def only_reads(database: LocalServer, *, only_reads: bool) -> None:
+    """Open connections get to know it as well."""
+    with database.connect() as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {only_reads}".encode())
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def test_a_database_that_is_read_only_is_told_in_one_line(database: LocalServer, tmp_path: Path) -> None:
+    make(database.url("board"))
+    with serving(tmp_path, "--log-json", "--quiet", store=database.url("board")) as server:
+        assert figure(server, "dibs_store_writable") == 1
+        only_reads(database, only_reads=True)
+        until(lambda: ask(server, "/readyz")[0] == 503, "the server is not ready")
+        assert "the database accepts no writes" in ask(server, "/readyz")[1]
+        assert (figure(server, "dibs_store_up"), figure(server, "dibs_store_writable")) == (1, 0)
+        assert server.dibs("list").returncode == 0, "reads are answered"
+        refused = server.dibs("add", "An item")
+        assert (refused.returncode, "read-only" in refused.stderr) == (75, True), refused.stderr
+        assert "unreachable" not in refused.stderr
+        only_reads(database, only_reads=False)
+        until(lambda: ask(server, "/readyz")[0] == 200, "the server is ready again")
+        assert server.dibs("add", "An item").returncode == 0
+        (read_only, reason), (back, again) = states(server)
+        assert (read_only, back) == ("read-only", "answers")
+        assert "the database accepts no writes" in reason
+        assert "accepts writes" in again
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dibs.errors import Invalid, Unauthenticated
+from dibs.errors import Invalid, StoreUnavailable, Unauthenticated
 from dibs.github import delivery as deliveries
 from dibs.github import follow
 from dibs.github.intake import Intake
@@ -65,9 +65,11 @@ def _settle(service: Service, intake: Intake, watch: Watch) -> None:
         try:
             after = follow.settle_changed(service.board, intake.policy, after)
             watch.wait(SETTLE_SECONDS)
-        except Exception:
-            # A failure about one item must not stop the decisions about all others.
-            logging.exception("a result could not be decided about; retrying")
+        except Exception as error:
+            # A failure about one item must not stop the decisions about all others. The log says by itself that the
+            # store is unavailable.
+            if not isinstance(error, StoreUnavailable):
+                logging.exception("a result could not be decided about; retrying")
             after = None
             service.feed.wait_for_stop(SETTLE_SECONDS)
 

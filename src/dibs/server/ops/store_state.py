@@ -28,7 +28,7 @@ PROBE_SECONDS, RETRY_SECONDS = 2.0, 0.5
 SLOW_SECONDS = 0.7
 #: And one for so long means that the store is gone: verbs are refused from then on.
 HANGS_SECONDS = 5.0
-#: When it is tried to write after the last write that was refused for want of space or of permission.
+#: When it is tried to write after the last write that was refused for want of space.
 TRY_WRITE_SECONDS = 30.0
 #: When a client that was refused at once may try again.
 RETRY_AFTER_SECONDS = 1.0
@@ -144,7 +144,11 @@ class StoreState:
 
     def _write_again(self) -> DibsError | None:
         """The refusal of writes, if there was one and a write is not accepted again."""
-        if self._refused is not None and time.monotonic() - self._refused_at >= TRY_WRITE_SECONDS:
+        if self._refused is None:
+            return None
+        # A small write may be accepted by a disk that is full for others; a store that is read-only refuses all.
+        seconds = TRY_WRITE_SECONDS if self._refused.facts["problem"] == FULL else 0
+        if time.monotonic() - self._refused_at >= seconds:
             self._refused_at = time.monotonic()
             self._store.try_write()
             self._refused = None

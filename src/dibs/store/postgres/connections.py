@@ -19,7 +19,7 @@ from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
 
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.store.contract import FULL, GONE
+from dibs.store.contract import FULL, GONE, READ_ONLY
 from dibs.system.fork import ForkAware
 
 TYPE_CHECKING = False
@@ -272,6 +272,8 @@ def explain(error: psycopg.Error) -> DibsError:
     if isinstance(error, pg.DiskFull | pg.OutOfMemory):
         text = f"the database is out of disk space or memory: {text}"
         return StoreUnavailable(text, problem=FULL, retry_after_seconds=60)
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        return accepts_no_writes()
     if isinstance(error, pg.QueryCanceled):
         return StoreUnavailable(f"the database cancelled the statement: {text}", retry_after_seconds=RETRY_SECONDS)
     if isinstance(error, pg.LockNotAvailable):
@@ -282,6 +284,11 @@ def explain(error: psycopg.Error) -> DibsError:
         problem = {} if isinstance(error, CONFLICTS) else {"problem": GONE}
         return StoreUnavailable(text, **problem, retry_after_seconds=RETRY_SECONDS)
     return StoreUnusable(f"the database failed: {text}")
+
+
+def accepts_no_writes() -> StoreUnavailable:
+    text = "the database accepts no writes: it is a standby or read-only"
+    return StoreUnavailable(text, problem=READ_ONLY, retry_after_seconds=RETRY_SECONDS)
 
 
 def is_disconnected(error: psycopg.Error) -> bool:

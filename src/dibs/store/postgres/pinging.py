@@ -6,9 +6,7 @@ import threading
 
 import psycopg
 
-from dibs.errors import StoreUnavailable
-from dibs.store.contract import READ_ONLY
-from dibs.store.postgres.connections import connect, explain
+from dibs.store.postgres.connections import accepts_no_writes, connect, explain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +22,8 @@ class Pinging:
         self._url = url
         self._lock = threading.Lock()
         self._connection: Connection | None = None
+        #: What the last answer said, if there was one.
+        self.is_read_only = False
 
     def ping(self) -> None:
         with self._lock:
@@ -36,9 +36,9 @@ class Pinging:
                 raise explain(error) from error
             if row is not None and row[0] == "on":
                 self._drop()  # the next connection may lead to another server
-                raise StoreUnavailable(
-                    "the database accepts no writes: it is a standby or read-only", problem=READ_ONLY
-                )
+                self.is_read_only = True
+                raise accepts_no_writes()
+            self.is_read_only = False
 
     def close(self) -> None:
         """Does not wait for a question that is under way: it may never be answered."""

@@ -328,6 +328,8 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
                 lost = not conflict and is_disconnected(error)
                 is_unknown = is_unknown or (lost and attempt.may_have_committed)
                 gives_up = self._lean and not is_unknown and is_not_listening(error)
+                # A server's client tries again. Without a ping, a retry may reach the server that took over.
+                gives_up |= self._pinging.is_read_only and isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
                 over = time.monotonic() >= end or tries >= tries_max or gives_up
                 if over or not (conflict or lost) or (is_unknown and not repeatable):
                     raise (_unknown(error) if is_unknown else explain(error)) from error
