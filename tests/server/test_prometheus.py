@@ -3,13 +3,14 @@ name, and the other board raises none."""
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import shutil
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from typing import Any
 import apsw
 import pytest
 
-from dibs.board import connect
+from dibs.board import connect, make
 from dibs.model.webhooks import Attempt
 from tests.docs.markdown import ROOT
 from tests.kit.postgres_server import free_port
+from tests.kit.small_disk import fill, small_disk
 from tests.server.process import Serving, board_of, serving
+from tests.server.test_store_state import states, until
 from tests.server.test_tls import make_certificate
 
 PATIENCE_SECONDS = 60.0
@@ -43,10 +46,11 @@ class Prometheus:
         targets = self._ask("/targets")["activeTargets"]
         return {one["labels"]["job"] for one in targets if one["health"] == "up"}
 
-    def until(self, expected: list[tuple[str, str]]) -> None:
+    def until(self, expected: list[tuple[str, str]], meanwhile: Callable[[], object] = lambda: None) -> None:
         end, found = time.monotonic() + PATIENCE_SECONDS, self.alerts()
         while found != sorted(expected):
             assert time.monotonic() < end, f"{found} instead of {sorted(expected)}"
+            meanwhile()
             time.sleep(0.2)  # bounded polling of another program
             found = self.alerts()
 
@@ -178,3 +182,43 @@ def test_each_fault_of_one_board_raises_one_alert_with_its_name(tmp_path: Path) 
         scraping.until(neglected)
         assert boards[SITE].stop() == 0
         scraping.until([*neglected, ("DibsServerDown", SITE)])
+
+
+def test_a_full_disk_and_refused_requests_raise_an_alert_each(tmp_path: Path) -> None:
+    folders = {job: tmp_path / job for job in (SHOP, SITE)}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders[SITE] / "dibs.toml").write_text("[server]\nsubscribers_max = 1\n")
+    with ExitStack() as stack:
+        # The settings, the key and the log of the server lie elsewhere, and find room.
+        board = str(stack.enter_context(small_disk(tmp_path / "disk", 64)) / "board.db")
+        make(board)
+        shop = stack.enter_context(serving(folders[SHOP], "--quiet", "--log-json", store=board))
+        site = stack.enter_context(serving(folders[SITE], "--quiet"))
+        scraping = stack.enter_context(prometheus(tmp_path, {SHOP: shop, SITE: site}))
+        scraping.until_scraped({SHOP, SITE})
+        filler = fill(Path(board).parent)
+        refused = shop.admin()("POST", "/v1/items", {"title": "An item", "body": "x" * 100_000})
+        assert (refused.status, refused.code) == (503, "STORE_UNAVAILABLE")
+        until(lambda: shop.admin()("GET", "/readyz").status == 503, "the server is not ready")
+        scraping.until([("DibsStoreNotWritable", SHOP)])
+        examined = shop.dibs("doctor", DIBS_STORE=board)
+        assert (examined.returncode, "MB left" in examined.stdout) == (1, True), examined
+        ((state, reason),) = states(shop)
+        assert (state, "full" in reason) == ("full", True), reason
+        filler.unlink()
+        listening = stack.enter_context(closing(listener(site)))
+        assert listening.getresponse().readline().startswith(b"retry:")
+        # Once it accepts writes again, the board that was full raises no alert about what it refused meanwhile.
+        scraping.until([("DibsRefuses", SITE)], meanwhile=lambda: site.admin()("GET", "/api/events"))
+        until(lambda: shop.admin()("GET", "/readyz").status == 200, "the server is ready again")
+        assert shop.admin()("POST", "/v1/items", {"title": "An item", "body": "x" * 100_000}).status == 200
+        assert [state for state, _ in states(shop)] == ["full", "answers"]
+
+
+def listener(server: Serving) -> http.client.HTTPConnection:
+    """It listens to the events of the board."""
+    caller = server.admin()
+    connection = http.client.HTTPConnection(caller.host, caller.port, timeout=PATIENCE_SECONDS)
+    connection.request("GET", "/api/events", headers={"Authorization": f"Bearer {caller.key}"})
+    return connection

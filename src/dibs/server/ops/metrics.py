@@ -9,6 +9,7 @@ import asyncio
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -25,7 +26,7 @@ from dibs.server.ops.github_budgets import GithubBudgets
 from dibs.server.service import Service
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-#: Responses that last until the client disconnects: their duration says nothing about the server.
+#: Responses that last until the client disconnects: their duration says nothing about the server. Refusals count.
 STREAMS = frozenset({"/api/events"})
 #: The events that end a run.
 ENDS = (
@@ -98,7 +99,7 @@ class Metrics:
                 _observe(self._duration, self._claimed_since.stop(event))
 
     def observe_request(self, method: str, path: str, status: int, seconds: float) -> None:
-        if path not in STREAMS:
+        if path not in STREAMS or status >= HTTPStatus.BAD_REQUEST:
             self._histogram(method if method in METHODS else OTHER, path, str(status)).observe(seconds)
 
     def routes(self) -> APIRouter:
