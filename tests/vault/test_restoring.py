@@ -148,3 +148,20 @@ def test_the_backup_of_another_vault_is_not_lost_when_the_vault_is_opened_again(
         assert again.events() == events
         assert again.claim("x", session=again.start_session("coder").id).claim.token > 1_000_000
         assert_sound(again)
+
+
+@pytest.mark.parametrize("first", ["Done", "Needs_Action"])
+def test_of_two_files_of_one_item_the_one_in_its_place_is_restored(board: Board, root: Path, first: str) -> None:
+    second = "Needs_Action" if first == "Done" else "Done"
+    put(root, f"{first}/x.md", "# The item\n")
+    assert [item.id for item in board.list()] == ["x"]
+    put(root, f"{second}/x.md", "# Another one\n")
+    board.list()
+    board.backup(str(root.parent / "backup"))
+    board.restore(str(root.parent / "backup"))
+    assert board.get("x").item.title == "The item"
+    assert "The item" in (root / first / "x.md").read_text()
+    assert "Another one" in (root / second / "x.md").read_text()
+    put(root, "Needs_Action/y.md", "# The next change\n")
+    board.list()
+    assert ["is x already" in what for what, _ in board.store.remarks()] == [True], board.store.remarks()

@@ -16,7 +16,7 @@ from dibs.store.sqlite.engine import system_clock
 from dibs.store.sqlite.store import SqliteStore, SqliteVerbs
 from dibs.store.vault import vault_root
 from dibs.store.vault.index import ELSEWHERE, NAMES, TABLES, Entry, create_tables, vault_transaction
-from dibs.store.vault.layout import INITIAL, is_by_move, name_of
+from dibs.store.vault.layout import FOLDERS, INITIAL, is_by_move, name_of
 from dibs.store.vault.write_cycle import WriteCycle
 from dibs.system import progress
 
@@ -288,6 +288,8 @@ class VaultStore(SqliteVerbs, Store):
 
     def _write_restored(self, connection: apsw.Connection) -> None:
         """Write the restored board into the files. Text that people wrote since the backup is kept in Conflicts."""
+        from dibs.store.vault.taskfile.task_text import id_of
+
         seen, _ = self.cycle.disk.scan()
         connection.execute("BEGIN IMMEDIATE")
         # Backups lack these tables. Those of older versions have them, about the files of their time and place.
@@ -297,8 +299,15 @@ class VaultStore(SqliteVerbs, Store):
         self.cycle.mark_place(connection)
         t = self.cycle.transaction(connection)
         self.cycle.disk.sync_all()
-        for path, stamp in seen.items():
-            self._assign_to_item(t, path, stamp)
+        statuses = dict(connection.execute("SELECT id, status FROM items"))
+
+        def is_elsewhere(path: str) -> bool:
+            status = statuses.get(id_of(name_of(path)))
+            return status is None or not path.startswith(f"{FOLDERS[status]}/")
+
+        # Of two files of an item, the one where the item is written: the other one would be in its way.
+        for path in sorted(seen, key=is_elsewhere):
+            self._assign_to_item(t, path, seen[path])
         t.close()
         self.cycle.write_all_files(connection)
 
