@@ -331,5 +331,5 @@ def ended() -> Iterator[Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with room for one megabyte."""
-    with small_disk_at(tmp_path / "small", 1) as folder:
+    with small_disk_at(tmp_path / "small", 24) as folder:
         yield folder
