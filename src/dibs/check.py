@@ -130,13 +130,13 @@ def json_object(
     if not given:
         return {}
     given = given if isinstance(given, dict) else dict(given)
-    depth, size_min = json_text.measure(given, depth_max)
+    depth, size_min, has_text_keys = json_text.measure(given, depth_max)
     if depth > depth_max:
         raise Invalid(f"{field} is nested more than {depth_max} deep", field=field)
     if size_min > bytes_max:
         # Refused before it is encoded: encoding long numbers takes seconds, and holds the GIL.
         raise Invalid(f"{field} has over {size_min} bytes; {bytes_max} is the most", field=field, bytes_max=bytes_max)
-    if not json_text.has_text_keys(given):
+    if not has_text_keys:
         raise Invalid(f"{field} has a key that is not text, as every key of a JSON object must be", field=field)
     try:
         found = json_text.encoded(given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 #: The backslash first: the others add one.
@@ -36,7 +36,7 @@ class Encoded(dict):  # type: ignore[type-arg]  # at run time there is no `Any`
 
 def encoded(data: dict[str, Any]) -> Encoded:
     """Plain data with its text, which is that of `dumps`. Data that is not JSON raises what `json.dumps` raises. Every
-    key must be text: see `has_text_keys`."""
+    key must be text: see `measure`."""
     text = _encode_in_c(data)
     return Encoded(loads(text), text)
 
@@ -120,26 +120,29 @@ def loads(text: str) -> Any:
     return json.loads(text)
 
 
-def measure(value: object, depth_max: int) -> tuple[int, int]:
-    """The depth of nested data, counted up to one above the limit, and a lower bound of its size as text."""
-    level, depth, size = [value], 0, 0
+def measure(value: object, depth_max: int) -> tuple[int, int, bool]:
+    """The depth of nested data, counted up to one above the limit, a lower bound of its size as text, and whether every
+    key is text. JSON's encoder writes other keys as text, so what is read back would have other keys than were given.
+    """
+    level, depth, size, has_text_keys = [value], 0, 0, True
     while level and depth <= depth_max:
+        depth += 1
+        if set(map(type, level)) == {str}:
+            # The usual case of a large object, without a step of Python for each text: others wait for the interpreter.
+            return depth, size + sum(map(len, level)), has_text_keys  # type: ignore[arg-type]
+        inner: list[object] = []
         for one in level:
             if isinstance(one, str):
                 size += len(one)
+            elif isinstance(one, dict):
+                has_text_keys = has_text_keys and all(issubclass(kind, str) for kind in set(map(type, one)))
+                inner.extend(one.values())
+            elif isinstance(one, list | tuple):
+                inner.extend(one)
             elif isinstance(one, int):
                 size += one.bit_length() * 3 // 10
-        level = [inner for outer in level for inner in _children(outer)]
-        depth += 1
-    return depth, size
-
-
-def has_text_keys(given: object) -> bool:
-    """Whether every key of nested data is text; its depth is known to be bounded. JSON's encoder writes other keys as
-    text, so what is read back would have other keys than the caller gave."""
-    if isinstance(given, dict):
-        return all(isinstance(key, str) for key in given) and all(map(has_text_keys, given.values()))
-    return not isinstance(given, list | tuple) or all(map(has_text_keys, given))
+        level = inner
+    return depth, size, has_text_keys
 
 
 def all_text(value: object) -> str:
@@ -208,9 +211,3 @@ def _escaped(code: int) -> str:
         return f"\\u{code:04x}"
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
