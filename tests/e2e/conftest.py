@@ -330,6 +330,6 @@ def ended() -> Iterator[Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with room for a board, and for what doctor wants to be free."""
-    with small_disk_at(tmp_path / "small", 24) as folder:
+    """A folder with little room, though with as much as `doctor` asks for."""
+    with small_disk_at(tmp_path / "small", 32) as folder:
         yield folder

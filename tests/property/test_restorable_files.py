@@ -33,8 +33,8 @@ COMMANDS = st.one_of(
 CALLS = st.tuples(st.just("command"), COMMANDS)
 HOLDING = f"{HELD}/coder"
 PLACES = st.sampled_from([*(folder for folder in FOLDERS.values() if folder != HELD), APPROVED, HELD, HOLDING])
-FILE_NAMES = ("x", "x", "y", "y", "z", "my item", "PROJ-1 ", "é", "a\u202eb", "-x")
-FILES = st.sampled_from([f"{name}.md" for name in FILE_NAMES])
+NAMED = ("x", "x", "y", "y", "z", "my item", "PROJ-1 ", "é", "a\u202eb", "-x")
+FILES = st.sampled_from([f"{name}.md" for name in NAMED])
 FRONTS = st.sampled_from(
     [
         "",
