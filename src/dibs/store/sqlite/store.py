@@ -205,19 +205,22 @@ class SqliteStore(SqliteVerbs, Store):
     def ping(self) -> None:
         from dibs.system import free_space
 
-        gone = StoreUnavailable(f"there is no board at {self.path}", path=self.path, problem=GONE)
-        if not os.path.exists(self.path):
-            raise gone
-        self.due_seconds()
+        self._require_file()
         try:
+            self.due_seconds()
             is_read_only, shortage = free_space.is_read_only(self.path), free_space.shortage(self.path)
-        except FileNotFoundError:
-            raise gone from None
+        except (FileNotFoundError, StoreUnavailable):
+            self._require_file()  # it may have gone since
+            raise
         if is_read_only:
             text = f"{self.path} cannot be written; dibs needs write access to it and its folder"
             raise StoreUnusable(text, path=self.path, problem=READ_ONLY)
         if shortage is not None:
             raise StoreUnavailable(shortage, path=self.path, problem=FULL)
+
+    def _require_file(self) -> None:
+        if not os.path.exists(self.path):
+            raise StoreUnavailable(f"there is no board at {self.path}", path=self.path, problem=GONE)
 
     def free_bytes(self) -> int:
         from dibs.system import free_space
