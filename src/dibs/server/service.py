@@ -284,10 +284,7 @@ class Service:
                     board.store.note_key_use(key)
                 self.feed.wait_for_stop(min(sweeper.seconds_left(), self._catch_up()))
             except StoreUnavailable as refusal:
-                if "problem" not in refusal.facts:
-                    logging.warning("the sweep failed: %s; retrying", refusal.message)
-                # The log has one line about what keeps the store from answering or from accepting writes.
-                self.note(refusal)
+                self.note(refusal)  # the state of the store says why
                 self.feed.wait_for_stop(POLL_SECONDS)
             except Exception:
                 # A failure about one item must not stop the sweep of all others.
