@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -45,6 +46,11 @@ class Prometheus:
         """The boards that are scraped without an error."""
         targets = self._ask("/targets")["activeTargets"]
         return {one["labels"]["job"] for one in targets if one["health"] == "up"}
+
+    def jobs(self, expression: str) -> list[str | None]:
+        """The board of each series that an expression gives."""
+        found = self._ask(f"/query?{urllib.parse.urlencode({'query': expression})}")["result"]
+        return [one["metric"].get("job") for one in found]
 
     def until(self, expected: list[tuple[str, str]], meanwhile: Callable[[], object] = lambda: None) -> None:
         end, found = time.monotonic() + PATIENCE_SECONDS, self.alerts()
@@ -115,6 +121,18 @@ def prometheus(folder: Path, boards: dict[str, Serving]) -> Iterator[Prometheus]
         process.wait(PATIENCE_SECONDS)
 
 
+def assert_a_dashboard_shows_boards_apart(scraping: Prometheus) -> None:
+    """Each query of the dashboard for Grafana is one that Prometheus answers, for one board and for both."""
+    dashboard = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert all("$board" in query for query in queries)
+    seen = set()
+    for query in queries:
+        assert set(scraping.jobs(query.replace("$board", SHOP))) <= {SHOP}, query
+        seen |= set(scraping.jobs(query.replace("$board", "dibs.*")))
+    assert seen == {SHOP, SITE}
+
+
 def neglect(server: Serving) -> None:
     """A key and a backup that are about to be forgotten, a disabled webhook, and a plan that waits for a person."""
     with closing(connect(server.told["store"])) as board:
@@ -174,6 +192,7 @@ def test_each_fault_of_one_board_raises_one_alert_with_its_name(tmp_path: Path) 
             )
         ]
         scraping.until(neglected)
+        assert_a_dashboard_shows_boards_apart(scraping)
         board = Path(boards[SHOP].told["store"])
         board.rename(board.with_suffix(".away"))
         scraping.until([("DibsCertificateEnds", SHOP), ("DibsStoreDown", SHOP)])
