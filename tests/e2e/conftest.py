@@ -330,6 +330,13 @@ def ended() -> Iterator[Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for one megabyte."""
+    with small_disk_at(tmp_path / "small", 1) as folder:
+        yield folder
+
+
+@pytest.fixture
+def disk_of_a_board(tmp_path: Path) -> Iterator[Path]:
     """A folder with little room, though with as much as `doctor` asks for."""
-    with small_disk_at(tmp_path / "small", 32) as folder:
+    with small_disk_at(tmp_path / "disk", 32) as folder:
         yield folder

@@ -131,16 +131,16 @@ def test_a_read_only_folder_is_told_in_one_line(bare: Dibs, locked: Path, words:
     assert str(locked) in error["message"]
 
 
-def test_a_full_disk_is_told_in_one_line_and_changes_nothing(bare: Dibs, small_disk: Path) -> None:
-    bare.ok("init", folder=small_disk)
-    bare.ok("add", "First", "--id", "first", folder=small_disk)
-    filler = fill(small_disk)
-    code, error = bare.refused("add", "Second", "--body", "x" * 100_000, folder=small_disk)
+def test_a_full_disk_is_told_in_one_line_and_changes_nothing(bare: Dibs, disk_of_a_board: Path) -> None:
+    bare.ok("init", folder=disk_of_a_board)
+    bare.ok("add", "First", "--id", "first", folder=disk_of_a_board)
+    filler = fill(disk_of_a_board)
+    code, error = bare.refused("add", "Second", "--body", "x" * 100_000, folder=disk_of_a_board)
     assert (code, error["code"]) == (75, "STORE_UNAVAILABLE")
     filler.unlink()
-    assert [item["id"] for item in bare.json("list", folder=small_disk)["items"]] == ["first"]
-    bare.ok("add", "Second", "--id", "second", folder=small_disk)
-    assert bare.json("doctor", folder=small_disk)["sound"]
+    assert [item["id"] for item in bare.json("list", folder=disk_of_a_board)["items"]] == ["first"]
+    bare.ok("add", "Second", "--id", "second", folder=disk_of_a_board)
+    assert bare.json("doctor", folder=disk_of_a_board)["sound"]
 
 
 def test_a_stopped_process_with_the_lock_makes_others_exit_75(
