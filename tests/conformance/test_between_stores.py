@@ -123,8 +123,10 @@ def test_a_file_of_any_store_is_restored_into_any_other(
     assert board.claim("held", session=fresh).claim.token > STRIDE
     assert board.events()[-1].id > STRIDE
     assert_sound(board)
-    # The server of the tests runs without fsync, and doctor says so.
-    assert [finding for finding in doctor.examine(board) if "fsync" not in finding.what] == []
+    # The server of the tests runs without fsync, and doctor says so. Doctor reads the clock of the machine: by that of
+    # the test, the retry of x may have become due meanwhile.
+    found_wrong = [finding.what for finding in doctor.examine(board) if "fsync" not in finding.what]
+    assert [what for what in found_wrong if what != "x is ready, and should be scheduled"] == []
     board.close()
     again = harness.board()
     assert dict(records(again))["board"]["token_floor"] == floors["token_floor"], "lost when the store was opened again"
