@@ -8,7 +8,7 @@ import time
 
 from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
 from dibs.model import Ended, Owner
-from dibs.rules.sessions import WAS_SILENT, is_silent
+from dibs.rules.sessions import KEPT_PREFIXES, WAS_SILENT, is_silent
 from dibs.system import owner
 from tests.kit.broken.mistake import Mistake, caught_by
 
@@ -368,3 +368,13 @@ class ForgetsWhoFoundNothing(Mistake):
                 "UPDATE sessions SET seen_at = :at WHERE id = :id", at=before[asked["session"]], id=asked["session"]
             )
         return found
+
+
+@caught_by("sessions")
+class SweepsWithoutMovingOn(Mistake):
+    """What `end_silent` keeps takes the places of what it could end."""
+
+    def end_silent(self, *, limit: int) -> tuple[str, ...]:
+        kept = [one for one in self.inner.sessions(limit=1000) if one.session.id.startswith(KEPT_PREFIXES)]
+        ended: tuple[str, ...] = self.inner.end_silent(limit=limit - len(kept)) if limit > len(kept) else ()
+        return ended

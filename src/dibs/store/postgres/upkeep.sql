@@ -41,6 +41,7 @@ WHERE s.ended_at IS NULL AND s.seen_at < :since
   AND NOT EXISTS (SELECT 1 FROM dibs.tickets t WHERE t.session = s.id AND t.closed_at IS NULL)
   AND NOT EXISTS (SELECT 1 FROM dibs.soft_claims c WHERE c.session = s.id)
   AND NOT EXISTS (SELECT 1 FROM dibs.sessions child WHERE child.parent = s.id AND child.ended_at IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(:kept::json) AS kept (prefix) WHERE starts_with(s.id, prefix))
 ORDER BY s.id LIMIT :limit
 
 -- name: sessions_of_key

@@ -7,6 +7,7 @@ from dibs.model import SQL, Agent, SessionEnd
 from dibs.rules import ending, fencing
 from dibs.rules.sessions import (
     ANCESTORS_MAX,
+    KEPT_PREFIXES,
     WAS_SILENT,
     is_silent,
     require_parent,
@@ -94,7 +95,9 @@ def sessions_of_key(t: Transaction, key: str) -> tuple[int, int]:
 def silent_sessions(t: Transaction, limit: int, among: Sequence[str] | None = None) -> list[str]:
     """Live sessions that hold nothing, wait for nothing, have no live child and are silent, at most `limit`."""
     asked = None if among is None else json_text.dumps(list(among))
-    return [id for (id,) in t.all("silent_sessions", since=silent_since(t.now), among=asked, limit=limit)]
+    kept = json_text.dumps(KEPT_PREFIXES)  # here, because what is kept must take no place of what can be ended
+    found = t.all("silent_sessions", since=silent_since(t.now), among=asked, kept=kept, limit=limit)
+    return [id for (id,) in found]
 
 
 def end_silent(t: Transaction, found: Sequence[str]) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ WHERE ended_at IS NULL AND seen_at < :since AND (:among IS NULL OR id IN (SELECT
   AND NOT EXISTS (SELECT 1 FROM tickets WHERE session = s.id AND closed_at IS NULL)
   AND id NOT IN (SELECT session FROM soft_claims)
   AND NOT EXISTS (SELECT 1 FROM sessions child WHERE child.parent = s.id AND child.ended_at IS NULL)
+  AND NOT EXISTS (SELECT 1 FROM json_each(:kept) WHERE substr(s.id, 1, length(value)) = value)
 LIMIT :limit
 
 -- name: sessions_of_key

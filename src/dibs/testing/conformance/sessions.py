@@ -148,6 +148,15 @@ class TestSessions:
         board.sweep()
         assert {view.session.id for view in board.sessions()} == {"waiter", kept}
 
+    def test_a_sweep_moves_past_the_sessions_that_it_keeps(self, harness: Harness) -> None:
+        board = harness.board()
+        kept = f"{KEPT_PREFIXES[0]}acme/shop"
+        board.start_session("github", id=kept)
+        board.start_session("coder", id="silent")
+        harness.clock.advance(SILENT_SECONDS + 60)
+        board.sweep(limit=1)
+        assert [view.session.id for view in board.sessions()] == [kept]
+
     def test_a_list_tells_as_much_of_each_session_as_a_list_can(self, harness: Harness) -> None:
         board = harness.board()
         meta = {**{f"name-{number}": number for number in range(500)}, "context_percent": 40, "log": "x" * 5000}
