@@ -19,9 +19,7 @@ from dibs.rules.sessions import KEPT_PREFIXES
 from dibs.server.auth.callers import KEY_ACTOR_PREFIX
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import IN_TESTS, assert_sound
-from tests.kit import postgres
 from tests.kit.postgres import PostgresHarness
-from tests.kit.postgres_server import PostgresServer
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -33,12 +31,6 @@ NEXT = "SELECT * FROM dibs.claim_next_work_item(%s, %s)"
 RELEASE = "SELECT dibs.release_work_item(%s, %s, %s)"
 COMPLETE = "SELECT dibs.complete_work_item(%s, %s, %s, %s)"
 FORCE = "SELECT dibs.force_release_work_item(%s, %s, %s)"
-
-
-@pytest.fixture
-def harness(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[PostgresHarness]:
-    with postgres.harness(postgres_server, tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,17 +13,9 @@ from dibs.config import DEFAULTS
 from dibs.store.postgres.calls import settings_row
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
-from tests.kit import postgres
 from tests.kit.postgres import PostgresHarness
-from tests.kit.postgres_server import PostgresServer
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-
-
-@pytest.fixture
-def harness(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[PostgresHarness]:
-    with postgres.harness(postgres_server, tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

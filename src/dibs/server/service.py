@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -205,7 +204,7 @@ class Service:
     def _use_key(self, request: Request, key: str) -> None:
         request.state.caller = key
         if key != self._users.last:
-            self._users.note(key, time.monotonic())
+            self._users.note(key, monotonic())
         use_key(request.scope, key)
 
     async def run(self, work: Callable[[], T], *, is_long: bool = False) -> T:

@@ -66,6 +66,7 @@ class Reader(Generic[T]):
         except DibsError:
             pass  # the state of the store says why
         except Exception:
+            # A scrape has to be answered whatever a figure meets: it says that the store gives none.
             logging.exception("reading the figures failed")
         finally:
             with self._ended:
