@@ -60,6 +60,15 @@ def test_a_key_has_so_much_meta_and_no_more(harness: Harness, monkeypatch: pytes
     assert refused.value.facts["meta_bytes_max"] == 3000
 
 
+def test_the_limit_of_meta_counts_bytes(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_room, "META_BYTES_PER_KEY", 3000)
+    with pytest.raises(RateLimited) as refused:
+        harness.board().start_session("coder", meta={"log": "ü" * 2000}, key="mine")
+    assert refused.value.facts["meta_bytes_max"] == 3000
+    harness.board().start_session("coder", meta={"log": "ü" * 1000}, key="mine")
+    assert 2000 < harness.board().store.sessions_of_key("mine")[1] < 2100
+
+
 def test_a_server_says_who_has_too_many(tmp_path: Path) -> None:
     with sqlite.harness(tmp_path, sessions_per_key=LIMIT) as harness:
         server = InThread(harness.recipe())

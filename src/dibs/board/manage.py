@@ -91,7 +91,7 @@ class ManageVerbs(ItemVerbs):
 
         if self._room is None:
             self._room = SessionRoom()
-        size = len(json_text.dumps(session.meta))
+        size = len(json_text.dumps(session.meta).encode())
         self._room.require(self.store, key, session.id, size, self.settings.sessions_per_key)
 
     def end_session(self, session: str, *, reason: str | None = None, request_id: str | None = None) -> SessionEnd:

@@ -179,7 +179,7 @@ class Store(Verbs):
         return ()
 
     def sessions_of_key(self, key: str) -> tuple[int, int]:
-        """How many live sessions a key has, and how many characters of `meta` they have together. Only servers ask."""
+        """How many live sessions a key has, and how many bytes of `meta` they have together. Only servers ask."""
         raise Invalid("only a server counts the sessions of a key", field="store")
 
     def take_up(self, session: str, *, key: str, agent: str) -> Session:

@@ -45,7 +45,7 @@ WHERE s.ended_at IS NULL AND s.seen_at < :since
 ORDER BY s.id LIMIT :limit
 
 -- name: sessions_of_key
-SELECT count(*), coalesce(sum(length(meta::text)), 0) FROM dibs.sessions WHERE ended_at IS NULL AND key = :key
+SELECT count(*), coalesce(sum(octet_length(meta::text)), 0) FROM dibs.sessions WHERE ended_at IS NULL AND key = :key
 
 -- name: tickets_of_session
 SELECT item FROM dibs.tickets WHERE session = :session AND closed_at IS NULL ORDER BY item

@@ -47,7 +47,7 @@ WHERE ended_at IS NULL AND seen_at < :since AND (:among IS NULL OR id IN (SELECT
 LIMIT :limit
 
 -- name: sessions_of_key
-SELECT count(*), coalesce(sum(length(meta)), 0) FROM sessions WHERE ended_at IS NULL AND key = :key
+SELECT count(*), coalesce(sum(length(CAST(meta AS blob))), 0) FROM sessions WHERE ended_at IS NULL AND key = :key
 
 -- name: tickets_of_session
 SELECT item FROM tickets WHERE session = :session AND closed_at IS NULL
