@@ -6,7 +6,7 @@ import itertools
 import random
 from typing import Any
 
-from dibs.github.policy import MAKE, REPRIORITISE, VERBS, Policy, Rule
+from dibs.github.policy import IGNORE, MAKE, REPRIORITISE, VERBS, Policy, Rule
 from dibs.model import ENDED
 from dibs.testing import sizes
 from tests.github.conftest import GitHub
@@ -57,3 +57,13 @@ def test_deliveries_converge_in_every_order_under_any_policy(github: GitHub) -> 
         assert len(ends) == 1, f"seed {seed}: {rules} {states} {ends}"
         met |= ends.keys()
     assert len(met) > 1, f"seed {seed}: every end was the same"
+
+
+def test_an_ignored_label_does_not_reprioritise_in_any_order(github: GitHub) -> None:
+    before = (Rule(do=REPRIORITISE, labels=("urgent",), priority=9), Rule(do=IGNORE, labels=("urgent",)))
+    github.policy = Policy(rules=(*before, *Policy().rules))
+    states = [{"labels": labels, "updated_at": at(second)} for second, labels in enumerate(([], ["urgent"]))]
+    for number, order in enumerate(itertools.permutations(states), 1):
+        for state in order:
+            github.tell(issue(number, **state))
+    assert end_of(github, 1) == end_of(github, 2)

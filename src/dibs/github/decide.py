@@ -54,9 +54,12 @@ def decide(fact: Fact, policy: Policy, item: Item | None, dependents: Sequence[I
         # The label that dibs writes says nothing about the issue.
         own = policy.out.label.casefold()
         fact = fact.replace(labels=tuple(one for one in fact.labels if one.casefold() != own))
-    rule = policy.rule(fact)
-    if rule is None or rule.do == policies.IGNORE:
-        return Decision(why="no rule is about it" if rule is None else f"{rule.name} ignores it")
+    rule, ruling = policy.rule(fact), policy.ruling(fact)
+    if rule is None:
+        return Decision(why="no rule is about it")
+    if ruling is not None and ruling.do == policies.IGNORE:
+        # Nor is it reprioritised or unblocked: an ignored fact leaves no version, by which an older one is known.
+        return Decision(why=f"{ruling.name} ignores it")
     is_besides = rule.is_besides(fact)
     if item is None:
         return decide(fact, policy.after(rule), None) if is_besides else _without_item(fact, policy, rule)

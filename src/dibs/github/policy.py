@@ -145,6 +145,11 @@ class Policy(Value):
             )
         return self.replace(rules=rest)
 
+    def ruling(self, fact: Fact) -> Rule | None:
+        """The first rule that matches and is not `besides`."""
+        rule = self.rule(fact)
+        return self.after(rule).ruling(fact) if rule is not None and rule.is_besides(fact) else rule
+
     def project(self, fact: Fact, rule: Rule) -> str:
         return rule.project or self._mapped(fact.repository)
 
