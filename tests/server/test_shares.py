@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dibs.config import DEFAULTS
-from dibs.server.service import LONG_READ_THREADS, LONG_VERBS, SMALL_READ_THREADS, VERB_THREADS, Service
+from dibs.server.service import LONG_READ_THREADS, LONG_WORK, SMALL_READ_THREADS, VERB_THREADS, Service
 from dibs.server.shared_calls import CALLS_AT_STORE
 from dibs.server.shares import KEY
 from tests.kit import sqlite
@@ -61,7 +61,7 @@ def ask(key: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Task[
 
 def several_ask(service: Service) -> None:
     for key in ("neighbour", "viewer"):
-        service._users.note(key, asyncio.get_running_loop().time())
+        service.users.note(key, asyncio.get_running_loop().time())
 
 
 async def in_thread(work: Callable[[], None]) -> None:
@@ -76,7 +76,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     ("begin", "share"),
     [
         (lambda service, work: service.read(work), LONG_READ_THREADS // 2),
-        (lambda service, work: service.run(work, is_long=True), LONG_VERBS.per_key),
+        (lambda service, work: service.run(work, is_long=True), LONG_WORK.per_key),
     ],
     ids=["long reads", "long verbs"],
 )
@@ -104,7 +104,7 @@ def test_a_key_has_its_share_of_threads_while_another_uses_the_server(
         (lambda service, work: service.read(work), LONG_READ_THREADS),
         (lambda service, work: service.read_one(work), SMALL_READ_THREADS),
         (lambda service, work: service.run(work), VERB_THREADS),
-        (lambda service, work: service.run(work, is_long=True), LONG_VERBS.total),
+        (lambda service, work: service.run(work, is_long=True), LONG_WORK.total),
     ],
     ids=["long reads", "small reads", "verbs", "long verbs"],
 )

@@ -35,8 +35,9 @@ R = TypeVar("R")
 #: As many verbs at once as one group commit can hold. Waiting requests have threads of their own and block no verb.
 VERB_THREADS = 32
 WAITING_THREADS = 256
-#: Verbs that may hold the writer for long. What runs at once is committed together, and others wait for all of it.
-LONG_VERBS = Places(total=4, per_key=1, alone=3)
+#: Large bodies, and verbs that may hold the writer for long. What runs at once is committed together, and others wait
+#: for all of it; a large body of the key whose verb is at the writer would make that verb slower for everybody.
+LONG_WORK = Places(total=4, per_key=1, alone=3)
 #: Together fewer than the store's read connections, so that reads block neither verbs nor authentication.
 LONG_READ_THREADS = 4
 SMALL_READ_THREADS = 4
@@ -100,9 +101,10 @@ class Service:
         self.store_state = StoreState(store)
         store.on_freed = self.feed.wake_waiters
         self._verbs = FairThreads("verb", halves(VERB_THREADS))
-        self._users = Users()
-        self._long_verbs = FairThreads("long", LONG_VERBS, self._users)
-        self._reads = FairThreads("read", halves(LONG_READ_THREADS), self._users)
+        self.users = Users()
+        #: Also for large bodies: see `LONG_WORK`.
+        self.long_work = FairThreads("long", LONG_WORK, self.users)
+        self._reads = FairThreads("read", halves(LONG_READ_THREADS), self.users)
         self._small_reads = FairThreads("look", halves(SMALL_READ_THREADS))
         self._keys = ThreadPoolExecutor(KEY_THREADS, "key")
         self._waits = ThreadPoolExecutor(WAITING_THREADS, "wait")
@@ -146,7 +148,7 @@ class Service:
         """Call this after the last answer."""
         self.stop()
         self._deliverer.stop()
-        for threads in (self._verbs, self._long_verbs, self._reads, self._small_reads):
+        for threads in (self._verbs, self.long_work, self._reads, self._small_reads):
             threads.shutdown()
         self._keys.shutdown(wait=True)
         self._waits.shutdown(wait=True)
@@ -203,14 +205,14 @@ class Service:
 
     def _use_key(self, request: Request, key: str) -> None:
         request.state.caller = key
-        if key != self._users.last:
-            self._users.note(key, monotonic())
+        if key != self.users.last:
+            self.users.note(key, monotonic())
         use_key(request.scope, key)
 
     async def run(self, work: Callable[[], T], *, is_long: bool = False) -> T:
         """Run a verb in a thread. `is_long`: it writes so much that others would wait for it."""
         self.store_state.require_there()
-        return await asyncio.wrap_future((self._long_verbs if is_long else self._verbs).submit(KEY.get(), work))
+        return await asyncio.wrap_future((self.long_work if is_long else self._verbs).submit(KEY.get(), work))
 
     async def run_hot(self, work: Callable[[Board], T], then: Callable[[T], R]) -> R:
         """Run a verb that is called all the time and never takes long: it shares its commit with others, if the store

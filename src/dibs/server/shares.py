@@ -45,12 +45,17 @@ class Users:
 
     def __init__(self) -> None:
         self.last = ""
+        #: Called when a second key begins to use the server.
+        self.on_several: Callable[[], None] = lambda: None
         self._changed_at = float("-inf")
 
     def note(self, key: str, now: float) -> None:
         """A request with another key than the last."""
         if self.last:
+            was_alone = not self.are_several(now)
             self._changed_at = now
+            if was_alone:
+                self.on_several()
         self.last = key
 
     def are_several(self, now: float) -> bool:

@@ -102,7 +102,7 @@ def _add_export(router: APIRouter, service: Service) -> None:
         **describe("prune", "Remove what ended long ago", schemas.VALUES["Prune"], ADMIN, body=PruneRequest),
     )
     async def prune(request: Request) -> Response:
-        body = await bodies.read(request, PruneRequest)
+        body = await bodies.read(service.long_work, request, PruneRequest)
         return await service.run(lambda: answer(service.board.prune(**body.model_dump())))
 
     lines = Content(media_type=JSON_LINES, description="one record per line")

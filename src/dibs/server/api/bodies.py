@@ -1,8 +1,7 @@
-"""Request bodies. A small body is parsed at once; a larger one in a thread, one body at a time, the keys in turn.
+"""Request bodies. A small body is parsed at once; a larger one in a thread, in turn with the long verbs of its key.
 
 Parser and validator hold the GIL until they finish, so the cost of a body is bounded before it reaches them: the guard
-limits its bytes, this module the number of its values. A single thread lets each large body reuse the memory of the
-one before it.
+limits its bytes, this module the number of its values.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from dibs.errors import Invalid
-from dibs.server.shares import KEY, FairThreads, halves
+from dibs.server.shares import KEY, FairThreads
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,16 +31,15 @@ FIELDS_MAX = 100
 #: Describing an error costs more than the value it is about; beyond this many errors, only their number is reported.
 ERRORS_MAX = 100
 SEPARATORS = (b",", b"[", b"{")
-_thread = FairThreads("body", halves(1))
 
 
-async def read(request: Request, model: type[Model]) -> Model:
-    return _needed(await read_optional(request, model))
+async def read(threads: FairThreads, request: Request, model: type[Model]) -> Model:
+    return _needed(await read_optional(threads, request, model))
 
 
-async def read_optional(request: Request, model: type[Model]) -> Model | None:
+async def read_optional(threads: FairThreads, request: Request, model: type[Model]) -> Model | None:
     """None for an empty body and for null."""
-    return await _parsed(request, lambda body: _validate(body, model))
+    return await _parsed(threads, request, lambda body: _validate(body, model))
 
 
 def is_small(request: Request) -> bool:
@@ -55,12 +53,14 @@ def parse_small(body: bytes, model: type[Model] | None) -> Model | None:
     return None if model is None else _needed(_validate(bytearray(body), model))
 
 
-async def read_data(request: Request) -> Any:
+async def read_data(threads: FairThreads, request: Request) -> Any:
     """The data of a body that is no call of a verb."""
-    return await _parsed(request, _decode)
+    return await _parsed(threads, request, _decode)
 
 
-async def read_signed(request: Request, bytes_max: int, require_signature: Callable[[bytearray], None]) -> Any:
+async def read_signed(
+    threads: FairThreads, request: Request, bytes_max: int, require_signature: Callable[[bytearray], None]
+) -> Any:
     """The data of a body whose signature is checked over its bytes, before any of it is parsed."""
     body = bytearray()
     async for piece in request.stream():
@@ -68,10 +68,10 @@ async def read_signed(request: Request, bytes_max: int, require_signature: Calla
         if len(body) > bytes_max:
             raise HTTPException(413, f"a webhook has at most {bytes_max} bytes; webhook_bytes_max allows more")
     require_signature(body)
-    return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: _decode(body)))
+    return await asyncio.wrap_future(threads.submit(KEY.get(), lambda: _decode(body)))
 
 
-async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
+async def _parsed(threads: FairThreads, request: Request, parse: Callable[[bytearray], T]) -> T:
     body = bytearray()
     more = True
     # `Request.stream` is an asynchronous generator, which costs more than parsing a small body.
@@ -83,7 +83,7 @@ async def _parsed(request: Request, parse: Callable[[bytearray], T]) -> T:
         more = message.get("more_body", False)
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
-    return await asyncio.wrap_future(_thread.submit(KEY.get(), lambda: parse(body)))
+    return await asyncio.wrap_future(threads.submit(KEY.get(), lambda: parse(body)))
 
 
 def _needed(found: Model | None) -> Model:

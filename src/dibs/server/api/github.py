@@ -40,7 +40,10 @@ def routes(service: Service, intake: Intake) -> APIRouter:
     async def webhook(request: Request) -> Response:
         signature = _signature(request)
         data = await bodies.read_signed(
-            request, intake.policy.webhook_bytes_max, lambda body: _require_signature(body, signature, intake.secrets)
+            service.long_work,
+            request,
+            intake.policy.webhook_bytes_max,
+            lambda body: _require_signature(body, signature, intake.secrets),
         )
         delivery, event = _header(request, DELIVERY), _header(request, EVENT)
         if not _DELIVERY.fullmatch(delivery):

@@ -44,7 +44,7 @@ def routes(service: Service) -> APIRouter:
     async def mcp(request: Request) -> Response:
         message: object = None
         try:
-            message = await _read(request)
+            message = await _read(service, request)
             rpc = messages.read(message)
             if rpc is None or rpc.id is None:
                 return Response(status_code=202)
@@ -56,9 +56,9 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-async def _read(request: Request) -> object:
+async def _read(service: Service, request: Request) -> object:
     try:
-        return await bodies.read_data(request)
+        return await bodies.read_data(service.long_work, request)
     except Invalid as error:
         raise RpcError(messages.PARSE_ERROR, error.message) from None
 

@@ -101,7 +101,7 @@ def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Ca
         wait = parameters.pop("wait", None)
         if wait is not None:
             parameters["wait_seconds"] = wait
-        body = None if model is None else await read_body(request, model)
+        body = None if model is None else await read_body(service.long_work, request, model)
         asked = VerbCall(service, verb, request, parameters, body)
         if wait:
             return await service.wait(request, lambda board: asked.respond(asked.find(board)))
@@ -125,11 +125,14 @@ class VerbCall:
     ) -> None:
         self._service, self._verb, self._request = service, verb, request
         self._arguments = {name: value for name, value in parameters.items() if value is not None}
-        if body is not None:
-            self._arguments |= body.model_dump(exclude_unset=True)
+        self._body = body
 
     def find(self, board: Board) -> Any:
         """Call the verb. The key is checked again: it may have been revoked since the request was admitted."""
+        if self._body is not None:
+            # In the thread of the verb: a large body would delay the event loop.
+            self._arguments |= self._body.model_dump(exclude_unset=True)
+            self._body = None
         request, arguments = self._request, self._arguments
         caller = self._service.caller(request, board)
         with traced(self._verb.name, arguments, request.headers):

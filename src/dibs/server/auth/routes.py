@@ -77,7 +77,7 @@ def key_routes(service: Service) -> APIRouter:
 
     @router.post("/v1/keys", **describe("create_key", "Make a key", MadeKey, ADMIN, body=NewKey))
     async def create_key(request: Request) -> Response:
-        body = await bodies.read(request, NewKey)
+        body = await bodies.read(service.long_work, request, NewKey)
 
         def create() -> Response:
             _require_both(body.id, body.digest)
@@ -102,7 +102,7 @@ def key_routes(service: Service) -> APIRouter:
         **describe("rotate_key", "Replace a key; the new one acts for its sessions", MadeKey, ADMIN, body=KeyRotation),
     )
     async def rotate_key(request: Request, key: str) -> Response:
-        body = await bodies.read(request, KeyRotation)
+        body = await bodies.read(service.long_work, request, KeyRotation)
 
         def rotate() -> Response:
             _require_both(body.id, body.digest)

@@ -87,7 +87,7 @@ def _add_sessions(router: APIRouter, service: Service) -> None:
         "/api/sessions", **_describe("register", "Register a session", models.Registered, AGENT, models.RegisterSession)
     )
     async def register(request: Request) -> Response:
-        body = await bodies.read(request, models.RegisterSession)
+        body = await bodies.read(service.long_work, request, models.RegisterSession)
 
         def work() -> dict[str, Any]:
             owner, ignored = _owner(request, body.pid)
@@ -191,7 +191,7 @@ async def _run_for_session(
     service: Service, request: Request, model: type[Body], work: Callable[[Body, str], dict[str, Any]]
 ) -> Response:
     """Run `work` with the body and the id of its session, which must be live and the caller's own."""
-    body = await bodies.read(request, model)
+    body = await bodies.read(service.long_work, request, model)
 
     def run() -> dict[str, Any]:
         caller = service.caller(request)

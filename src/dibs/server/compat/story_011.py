@@ -103,7 +103,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post(PATH, **describe("agentClaim", summary, WorkItemClaimed, AGENT, body=ClaimWorkItem, refusals=REFUSALS))
     async def agent_claim(request: Request) -> Response:
-        body = await bodies.read(request, ClaimWorkItem)
+        body = await bodies.read(service.long_work, request, ClaimWorkItem)
 
         def work() -> dict[str, Any]:
             _check(body)

@@ -11,6 +11,7 @@ import gc
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
@@ -26,11 +27,13 @@ from dibs.server.ops.certificates import LOOK_SECONDS, Certificate
 from dibs.server.ops.connection import limited_by
 from dibs.server.ops.idle import IdleStop
 from dibs.server.service import Service, Streaming
+from dibs.server.shares import SHARED_SECONDS
 
 KEEP_ALIVE_SECONDS = 5
-#: How long a thread that computes keeps the event loop waiting; Python's own 5 ms would, with several such threads,
-#: delay each step of a short verb by that much for each of them.
-SWITCH_SECONDS = 0.001
+#: How long a thread that computes keeps another waiting while several keys use the server. A short verb waits that long
+#: at each of its statements, of which SQLite lets the interpreter go: with Python's own 5 ms, for a tenth of a second
+#: beside a large body. For one key alone, the changes of threads would cost a tenth of the server's time.
+SHARED_SWITCH_SECONDS = 0.0001
 #: After so many new objects the collector looks at them, for a few milliseconds.
 NEW_OBJECTS_MAX = 10_000
 
@@ -50,6 +53,7 @@ class Server(uvicorn.Server):
         self._service, self._room, self._on_started = service, room, on_started
         self._certificate = certificate
         self._acceptors: list[Acceptor] = []
+        self._switch_seconds = sys.getswitchinterval()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])  # asyncio would count a connection only after its TLS handshake
@@ -60,7 +64,7 @@ class Server(uvicorn.Server):
         gc.freeze()
         # A command collects rarely, since it ends soon. Here, one such collection would stop all requests for 25 ms.
         gc.set_threshold(NEW_OBJECTS_MAX)
-        sys.setswitchinterval(SWITCH_SECONDS)
+        self._service.users.on_several = self._switch_often
         if self._certificate is not None and self.config.ssl is not None:
             self._certificate.use_in(self.config.ssl)
             self._certificate.tell_if_expired()
@@ -73,6 +77,16 @@ class Server(uvicorn.Server):
         for acceptor in self._acceptors:
             acceptor.close()
         await super().shutdown(sockets)
+
+    def _switch_often(self) -> None:
+        sys.setswitchinterval(SHARED_SWITCH_SECONDS)
+        asyncio.get_running_loop().call_later(SHARED_SECONDS, self._switch_seldom_if_alone)
+
+    def _switch_seldom_if_alone(self) -> None:
+        if self._service.users.are_several(time.monotonic()):
+            self._switch_often()
+        else:
+            sys.setswitchinterval(self._switch_seconds)
 
     def _on_hangup(self) -> None:
         if hangups.ends_terminal():

@@ -265,9 +265,10 @@ def _insert(
     known = None if new.subject is None else item_of_subject(t, new.subject)
     if known is not None:
         return known, False
+    may_exist = t.has_clones or bool(new.id)
     if not new.id:
         new = new.replace(id=new_ids.choose(t, new.title, given))
-    row = t.one("item_by_id", id=new.id)
+    row = t.one("item_by_id", id=new.id) if may_exist else None
     if row is not None:
         old, first = rows.item(row), t.one("event_of_item", item=new.id, number=1)
         assert first is not None, "every item has its first event"
@@ -297,7 +298,7 @@ def _require_free_subject(t: Transaction, item: str, subject: str) -> None:
 
 
 def _added(t: Transaction, item: Item, *, existed: bool) -> Added:
-    return Added(**item.as_dict(), existed=existed, blockers=_blockers(t, item))
+    return Added.of({**vars(item), "existed": existed, "blockers": _blockers(t, item)})
 
 
 def _blockers(t: Transaction, item: Item) -> tuple[Blocker, ...]:
