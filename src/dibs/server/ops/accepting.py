@@ -143,12 +143,19 @@ class Acceptor:
             accepted.setblocking(False)
             self._room.open += 1
             self._silent[accepted] = self._loop.time()
-            self._loop.add_reader(accepted, self._begin, accepted)
-            self._look_later(SILENT_SECONDS)
+            if _has_spoken(accepted):
+                self._begin(accepted)
+            else:
+                # By its number: the loop would otherwise describe the socket, with its addresses, in errors of its own.
+                self._loop.add_reader(accepted.fileno(), self._end_silence, accepted)
+                self._look_later(SILENT_SECONDS)
+
+    def _end_silence(self, accepted: socket.socket) -> None:
+        self._loop.remove_reader(accepted.fileno())
+        self._begin(accepted)
 
     def _begin(self, accepted: socket.socket) -> None:
         """There is a first byte, or the other side has closed."""
-        self._loop.remove_reader(accepted)
         del self._silent[accepted]
         self._ready[accepted] = None
         self._start_ready()
@@ -194,7 +201,7 @@ class Acceptor:
 
     def _drop(self, accepted: socket.socket) -> None:
         """Of a socket that is no connection yet."""
-        self._loop.remove_reader(accepted)
+        self._loop.remove_reader(accepted.fileno())
         self._silent.pop(accepted, None)
         self._ready.pop(accepted, None)
         accepted.close()
@@ -230,3 +237,14 @@ class Acceptor:
             self._look_later(HANDSHAKE_SECONDS_MIN)
         if self._silent:
             self._look_later(max(0.0, next(iter(self._silent.values())) + SILENT_SECONDS - now))
+
+
+def _has_spoken(accepted: socket.socket) -> bool:
+    """Whether there is a first byte, or the other side has closed."""
+    try:
+        accepted.recv(1, socket.MSG_PEEK)
+    except (BlockingIOError, InterruptedError):
+        return False
+    except OSError:
+        pass  # the connection that is made of it will find out
+    return True
