@@ -254,8 +254,8 @@ def _redirect_config(places: Places) -> None:
     if not is_repaired or _is_as_written(places):
         # Written first, so that the change can be undone if this process is killed after it.
         shutil.copyfile(places.config, places.own(CONFIG_AFTER))
-        git.run("config", "--file", places.own(CONFIG_AFTER), *change)
-    git.run("config", "--local", *change)
+        git.configure("--file", places.own(CONFIG_AFTER), *change)
+    git.configure("--local", *change)
     if git.setting(SETTING, "--type=path") != places.own_hooks:
         remove()
         raise Invalid(
@@ -270,7 +270,7 @@ def _restore_config(places: Places) -> None:
     if not _is_own_path(git.setting(SETTING, "--local", "--type=path")):
         return
     if not os.path.exists(places.own(CONFIG_BEFORE)):
-        git.run("config", "--local", "--unset-all", SETTING)
+        git.configure("--local", "--unset-all", SETTING)
         return
     if _is_as_written(places):
         # A file that git rewrites may come out different: comments and blanks of the changed line are lost.
@@ -280,7 +280,7 @@ def _restore_config(places: Places) -> None:
         os.replace(lock, places.config)
         return
     before = git.setting(SETTING, "--file", places.own(CONFIG_BEFORE))
-    git.run("config", "--local", *(("--unset-all", SETTING) if before is None else ("--replace-all", SETTING, before)))
+    git.configure("--local", *(("--unset-all", SETTING) if before is None else ("--replace-all", SETTING, before)))
 
 
 def _is_as_written(places: Places) -> bool:

@@ -13,19 +13,19 @@ import stat
 import time
 
 from dibs.store.vault.disk import Disk, Raced, Unfit
-from dibs.store.vault.git.command import GitFailed, fields
 from dibs.store.vault.git.path_policy import DEPTH_MAX, SESSIONS, folders_above, task_name, why_unfit
 from dibs.store.vault.layout import HIDDEN
 from dibs.store.vault.safe_fs import Stamp, stamp_of
+from dibs.system.git import GitFailed, fields
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dibs.store.vault.git.command import Git
     from dibs.store.vault.git.merge import Tree
     from dibs.store.vault.safe_fs import Folder
+    from dibs.system.git import Git
 
 #: The blob of a file that changed less than this before it was read is not cached: the file could change again and keep
 #: its stamp.
