@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import dibs
 
 SOURCE = Path(dibs.__file__).parent
+RENAMES = {"rename", "renames", "replace"}
 STARTS = {"run", "Popen", "call", "check_call", "check_output", "create_subprocess_exec", "execvp", "posix_spawnp"}
 
 
@@ -27,16 +29,50 @@ def _name(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
+def locks_a_file(node: ast.AST) -> bool:
+    """With `flock`, `lockf`, or the requests of `fcntl` for locks."""
+    name = _name(node) or ""
+    return name in {"flock", "lockf"} or (name.startswith(("F_SETLK", "F_OFD_SETLK")))
+
+
+def replaces_a_file(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "os" and bool({one.name for one in node.names} & RENAMES)
+    return isinstance(node, ast.Attribute) and f"{_name(node.value)}.{node.attr}" in {"shutil.move"} | {
+        f"os.{name}" for name in RENAMES
+    }
+
+
+def reads_the_boot_id(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "random/boot_id" in node.value
+
+
 HOMES: dict[Callable[[ast.AST], bool], set[str]] = {
     starts_git: {"system/git.py"},
+    # SQLite's fair lock is two locks on two bytes of one file, and a signal may interrupt it at any point.
+    locks_a_file: {"system/locks.py", "store/sqlite/lock.py"},
+    replaces_a_file: {
+        "system/durable.py",
+        # Relative to descriptors of folders, for the files of a vault.
+        "system/renaming.py",
+        # Moves, and no writes: hooks that were there before, the index that git has written, damaged objects.
+        "guard/install.py",
+        "store/vault/git/user_git.py",
+        "store/vault/git/repair.py",
+    },
+    reads_the_boot_id: {"system/owner.py"},
 }
 
 
 @pytest.mark.parametrize("does", HOMES, ids=lambda does: does.__name__)
 def test_only_its_home_does_it(does: Callable[[ast.AST], bool]) -> None:
-    found = {
-        str(path.relative_to(SOURCE))
+    assert {module for module, nodes in modules().items() if any(map(does, nodes))} == HOMES[does]
+
+
+@cache
+def modules() -> dict[str, list[ast.AST]]:
+    """The nodes of each module's syntax tree."""
+    return {
+        str(path.relative_to(SOURCE)): list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         for path in SOURCE.rglob("*.py")
-        if any(map(does, ast.walk(ast.parse(path.read_text(encoding="utf-8")))))
     }
-    assert found == HOMES[does]
