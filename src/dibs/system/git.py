@@ -14,7 +14,6 @@ import signal
 import subprocess
 import time
 from contextlib import ExitStack
-from tempfile import TemporaryFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,16 +34,8 @@ _PIECE = 1 << 16
 #: Set while dibs runs inside a hook of git, for instance: they name a repository, its index and its objects.
 _OF_REPOSITORY = frozenset(
     {
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_PREFIX",
-        "GIT_COMMON_DIR",
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_SHALLOW_FILE",
-        "GIT_QUARANTINE_PATH",
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_INDEX_FILE"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE"),
         "GIT_CONFIG_PARAMETERS",
     }
 )
@@ -133,8 +124,7 @@ class Git:
         """
         environment = self._environment if index is None else {**self._environment, "GIT_INDEX_FILE": index}
         with ExitStack() as stack:
-            # No pipes where hooks run: a process that a hook leaves in the background would keep them open.
-            files = [stack.enter_context(TemporaryFile()) for _ in range(2)] if self._as_user else []
+            files = [stack.enter_context(file) for file in _temporary_files()] if self._as_user else []
             process = self._start(words, environment, files, keeps_open)
             dialog = _Dialog(process, feed, time.monotonic() + seconds, heard)
             try:
@@ -252,6 +242,13 @@ def _read(pipe: int, into: bytearray) -> bool:
     data = os.read(pipe, _PIECE)
     into += data
     return bool(data)
+
+
+def _temporary_files() -> Iterable[IO[bytes]]:
+    """For the output where hooks run: a process that a hook leaves in the background would keep pipes open."""
+    from tempfile import TemporaryFile
+
+    return TemporaryFile(), TemporaryFile()
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
