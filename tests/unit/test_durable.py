@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISDIR
 
 import pytest
 
@@ -115,3 +116,51 @@ def test_macos_is_asked_for_more_than_fsync(tmp_path: Path, monkeypatch: pytest.
 
 def refuse(*_: object) -> None:
     raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for data in (b"one", b"two"):
+        durable.replace(str(path), data)
+        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (data, 0o600)
+    path.chmod(0o741)
+    durable.replace(str(path), b"three", keeps_mode=True)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"three", 0o741)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("failing", ["replace", "fsync", "fchmod"])
+def test_a_replacement_that_fails_leaves_the_old_file_alone(
+    tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(OSError, match="No space left"):
+        durable.replace(str(path), b"new", keeps_mode=True)
+    assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["file"])
+
+
+def test_only_a_synced_replacement_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+    monkeypatch.setattr(durable, "sync", lambda descriptor: synced.append(S_ISDIR(os.fstat(descriptor).st_mode)))
+    durable.replace(str(tmp_path / "file"), b"", is_synced=False)
+    assert synced == []
+    durable.replace(str(tmp_path / "file"), b"")
+    assert synced == [False, True]
+
+
+def test_a_temporary_file_that_is_a_lock_of_another_program_stays(tmp_path: Path) -> None:
+    path, lock = tmp_path / "config", tmp_path / "config.lock"
+    path.write_text("old")
+    lock.write_text("of another program")
+    with pytest.raises(FileExistsError):
+        durable.replace(str(path), b"new", half=str(lock))
+    assert (path.read_text(), lock.read_text()) == ("old", "of another program")
+    lock.unlink()
+    durable.replace(str(path), b"new", half=str(lock))
+    assert (path.read_text(), lock.exists()) == ("new", False)

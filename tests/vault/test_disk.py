@@ -352,14 +352,14 @@ class TestSavesBetween:
         disk = Disk(str(tmp_path), native=False)
         disk.create(X, b"one")
         os.mkdir(at(disk, "Done"))
-        rename = renaming._rename
+        rename = renaming.rename
 
         def late(one: Place, other: Place) -> None:
             if other[1] == "x.md":
                 at(disk, X).rename(at(disk, "Done/x.md"))
             rename(one, other)
 
-        monkeypatch.setattr(renaming, "_rename", late)
+        monkeypatch.setattr(renaming, "rename", late)
         with pytest.raises(Raced):
             disk.exchange(X, b"two", b"one")
         assert files(disk) == {"Done/x.md": b"one"}

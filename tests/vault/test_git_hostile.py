@@ -10,8 +10,8 @@ import pytest
 
 from dibs.store.vault.disk import Raced
 from dibs.store.vault.git import liveness
-from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX
+from dibs.system.git import GitFailed
 from tests.vault.clones import files, git, make_clone, move, on_hub, opened, put
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from dibs.rules.sessions import WAS_SILENT
 from dibs.store.sqlite.engine import Engine
 from dibs.store.vault import reconcile
 from dibs.store.vault.git import liveness, user_git
-from dibs.store.vault.git.command import Git, GitFailed
 from dibs.store.vault.git.repository import Repository
 from dibs.store.vault.store import VaultStore
 from dibs.store.vault.write_cycle import WriteCycle
+from dibs.system.git import Git, GitFailed
 from tests.vault.clones import files, git, make_clone, make_hub, on_hub, put
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dibs.store.vault.disk import Raced
 from dibs.store.vault.git import hub, user_git
 from dibs.store.vault.git import push as pushing
 from dibs.store.vault.git import sync as syncing
-from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.git.repository import Refused, Rejected, Repository, Unreachable
+from dibs.system.git import GitFailed
 from tests.vault.clones import files, git, make_clone, make_hub, move, on_hub, opened, put
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def test_the_same_files_edited_while_they_are_brought(two: Two, monkeypatch: pyt
 
 
 def test_more_than_fits_into_memory_at_once_is_brought_in_parts(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.store.vault.git.command.OUTPUT_MAX", 100_000)
+    monkeypatch.setattr("dibs.system.git.OUTPUT_MAX", 100_000)
     monkeypatch.setattr("dibs.store.vault.git.apply.BATCH_BYTES_MAX", 50_000)
     for number in range(12):
         put(two.a, f"pictures/{number}.txt", f"{number}" * 20_000)
@@ -346,7 +346,7 @@ def test_more_than_fits_into_memory_at_once_is_brought_in_parts(two: Two, monkey
 
 
 def test_an_answer_without_end_is_told_for_what_it_is(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dibs.store.vault.git.command.OUTPUT_MAX", 1000)
+    monkeypatch.setattr("dibs.system.git.OUTPUT_MAX", 1000)
     put(two.a, "large.txt", "x" * 10_000_000)
     git(two.a, "add", "large.txt")
     with pytest.raises(GitFailed, match="too much output"):

@@ -31,18 +31,12 @@ def ensure(state: State, record: Record | None = None) -> bool:
 
 def take_lock(state: State, name: str = KEEPER) -> int | None:
     """The locked descriptor; None if another process holds the lock, or the folder is gone."""
-    import fcntl
+    from dibs.system import locks
 
     try:
-        lock = os.open(os.path.join(state.path, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return locks.take(os.path.join(state.path, name))
     except OSError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
 
 
 def _start(session: str) -> None:

@@ -175,13 +175,12 @@ class State:
     def write(self, name: str, text: str) -> bool:
         """Whether it was written. Best effort once the folder exists: it may just have been removed, or the disk be
         full."""
-        half = os.path.join(self.path, f".{name[:100]}.{os.getpid()}")
+        from dibs.system import durable
+
         try:
-            with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY, 0o600), "w") as file:
-                file.write(text)
-            os.replace(half, os.path.join(self.path, name))
+            # Not synced: every hook would wait for the disk, and a power cut ends the session, too.
+            durable.replace(os.path.join(self.path, name), text.encode(), is_synced=False)
         except OSError:
-            _unlink(half)
             return False
         return True
 

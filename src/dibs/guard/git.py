@@ -7,12 +7,12 @@ accepted yet; git inherits them from here.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 
 from dibs.errors import Invalid
 from dibs.guard import trailers
-from dibs.system import git_process
+from dibs.system.git import Git, GitNotStarted
+from dibs.system.git import GitFailed as CommandFailed
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -21,19 +21,10 @@ if TYPE_CHECKING:
 
     from dibs.guard.trailers import Trailer
 
-#: How long one command may take; the longest reads the history of a large repository.
-SECONDS_MAX = 60.0
 #: How many commits that name claims are judged at once.
 COMMITS_MAX = 100_000
 #: Git cuts a message here: the diff of `-v` follows.
 SCISSORS = "------------------------ >8 ------------------------"
-#: A push sends the objects themselves, not what replaces them here or is grafted onto them.
-_ENVIRONMENT = {
-    "LC_ALL": "C",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
-}
 #: Begins no line of a message.
 _NO_COMMENT = "\x01"
 #: An author's date that is so old is not that of a new commit.
@@ -72,35 +63,29 @@ class Commit(Value):
     trailers: tuple[Trailer, ...]
 
 
-def run(*words: str, input: str = "") -> str:
+def run(*words: str, input: str = "", as_user: bool = False) -> str:
+    git = Git(in_hook=True, as_user=as_user)
     try:
-        done = subprocess.run(
-            ["git", *words],
-            input=input.encode("utf-8", "surrogateescape"),
-            env={**os.environ, **_ENVIRONMENT},
-            capture_output=True,
-            timeout=SECONDS_MAX,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise GitUnavailable("git is not installed, or not in the PATH", field="git") from error
-    except OSError as error:
-        raise GitUnavailable(f"git cannot be started: {error.strerror}", field="git") from error
-    except subprocess.TimeoutExpired as error:
-        raise GitUnavailable(f"git {words[0]} took over {SECONDS_MAX:g} s", field="git") from error
-    if done.returncode:
-        problem = git_process.message(done.stderr) or f"exit {done.returncode}"
-        raise GitFailed(f"git {words[0]}: {problem}", field="git")
-    return done.stdout.decode("utf-8", "surrogateescape")
+        answer = git.run(*words, feed=[input.encode("utf-8", "surrogateescape")])
+    except GitNotStarted as error:
+        raise GitUnavailable(error.strerror, field="git") from error
+    except CommandFailed as failed:
+        raise (GitUnavailable if failed.code is None else GitFailed)(str(failed), field="git") from failed
+    return answer.decode("utf-8", "surrogateescape")
 
 
 def line(*words: str) -> str:
     return run(*words).rstrip("\n")
 
 
+def configure(*words: str) -> str:
+    """Read or change settings: those that the user has, also where other commands have safer ones."""
+    return run("config", *words, as_user=True).rstrip("\n")
+
+
 def setting(name: str, *options: str) -> str | None:
     try:
-        return line("config", *options, "--get", name)
+        return configure(*options, "--get", name)
     except GitFailed:
         return None
 

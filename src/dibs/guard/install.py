@@ -18,6 +18,7 @@ from dibs import location
 from dibs.errors import Invalid
 from dibs.guard import git, scripts
 from dibs.guard.scripts import BEFORE, CLIENT, COMMIT, DECISIVE, HUB, MARK, OTHERS
+from dibs.system import durable
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -254,8 +255,8 @@ def _redirect_config(places: Places) -> None:
     if not is_repaired or _is_as_written(places):
         # Written first, so that the change can be undone if this process is killed after it.
         shutil.copyfile(places.config, places.own(CONFIG_AFTER))
-        git.run("config", "--file", places.own(CONFIG_AFTER), *change)
-    git.run("config", "--local", *change)
+        git.configure("--file", places.own(CONFIG_AFTER), *change)
+    git.configure("--local", *change)
     if git.setting(SETTING, "--type=path") != places.own_hooks:
         remove()
         raise Invalid(
@@ -270,17 +271,15 @@ def _restore_config(places: Places) -> None:
     if not _is_own_path(git.setting(SETTING, "--local", "--type=path")):
         return
     if not os.path.exists(places.own(CONFIG_BEFORE)):
-        git.run("config", "--local", "--unset-all", SETTING)
+        git.configure("--local", "--unset-all", SETTING)
         return
     if _is_as_written(places):
         # A file that git rewrites may come out different: comments and blanks of the changed line are lost.
-        lock = places.config + ".lock"
-        _write_new(lock, _read(places.own(CONFIG_BEFORE)), 0o600)
-        os.chmod(lock, os.stat(places.config).st_mode & 0o777)
-        os.replace(lock, places.config)
+        former = _read(places.own(CONFIG_BEFORE)).encode("utf-8", "surrogateescape")
+        durable.replace(places.config, former, keeps_mode=True, half=places.config + ".lock")
         return
     before = git.setting(SETTING, "--file", places.own(CONFIG_BEFORE))
-    git.run("config", "--local", *(("--unset-all", SETTING) if before is None else ("--replace-all", SETTING, before)))
+    git.configure("--local", *(("--unset-all", SETTING) if before is None else ("--replace-all", SETTING, before)))
 
 
 def _is_as_written(places: Places) -> bool:
@@ -328,13 +327,5 @@ def _read(path: str) -> str:
 
 
 def _write(path: str, text: str, *, executable: bool = True) -> None:
-    half = f"{path}.{os.urandom(4).hex()}.half"
-    _write_new(half, text, 0o777 if executable else 0o666)
-    os.replace(half, path)
-
-
-def _write_new(path: str, text: str, mode: int) -> None:
-    """Write a file that must not exist."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(text)
+    mode = 0o777 if executable else 0o666
+    durable.replace(path, text.encode("utf-8", "surrogateescape"), mode=mode)

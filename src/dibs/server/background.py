@@ -7,7 +7,6 @@ do not read the record, and the server leaves no key for them.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -22,7 +21,7 @@ from dibs import api_keys, config, location
 from dibs.board import Board, open_board
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
 from dibs.server import STOP_SECONDS
-from dibs.system import bounded_read, owner
+from dibs.system import bounded_read, locks, owner
 from dibs.value import Value
 
 FOLDER = "background"
@@ -34,8 +33,6 @@ START_SECONDS = 30.0
 END_SECONDS = STOP_SECONDS + 10.0
 ANSWER_SECONDS = 2.0
 POLL_SECONDS = 0.05
-#: How often a lock is taken of a file that a server has removed meanwhile.
-TRIES_MAX = 10
 NETWORK_NAMESPACE = "/proc/self/ns/net"
 
 
@@ -54,7 +51,7 @@ def ensure(url: str, code: str, idle_seconds: float = IDLE_SECONDS) -> Running:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
-        lock = _take(path)
+        lock = locks.take(path)
         if lock is not None:
             try:
                 return _start(lock, path, url, idle_seconds)
@@ -103,7 +100,7 @@ def _end(path: str) -> bool:
     try:
         end, found = time.monotonic() + END_SECONDS, None
         while time.monotonic() < end:
-            if _lock(file):
+            if locks.try_lock(file):
                 remove(file, path)
                 return found is not None
             if found is None:
@@ -125,7 +122,7 @@ def publish(lock: int, running: Running) -> None:
 
 def remove(lock: int, path: str) -> None:
     """Remove the record, whose lock this process holds."""
-    if _is_at(lock, path):
+    if locks.is_at(lock, path):
         os.unlink(path)
 
 
@@ -144,34 +141,6 @@ def record_path(url: str) -> str:
     board = board_file(url) or location.without_password(url)
     name = sha256(repr((board, machine, network)).encode()).hexdigest()[:16]
     return os.path.join(config.state_folder(), FOLDER, f"{name}.json")
-
-
-def _take(path: str) -> int | None:
-    """The locked record, a new file if there is none; None if another process holds the lock."""
-    for _ in range(TRIES_MAX):
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        if not _lock(lock):
-            os.close(lock)
-            return None
-        if _is_at(lock, path):
-            return lock
-        os.close(lock)
-    return None
-
-
-def _lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(file: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
 
 
 def _start(lock: int, path: str, url: str, idle_seconds: float) -> Running:

@@ -42,22 +42,15 @@ class NewFile:
                 sync_folder(os.path.dirname(os.path.abspath(self._path)))
         finally:
             for suffix in SQLITE_SUFFIXES:
-                try:
-                    os.unlink(self._half + suffix)
-                except FileNotFoundError:
-                    pass
+                _unlink_if_there(self._half + suffix)
             os.close(self._lock)
 
 
 def _is_locked_at(file: int, path: str) -> bool:
-    """Lock an open file, which ends with this process, and say whether it is the one at the path."""
-    import fcntl
+    """Lock an open file, and say whether it is the one at the path."""
+    from dibs.system import locks
 
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
-    except (BlockingIOError, FileNotFoundError):
-        return False
+    return locks.try_lock(file) and locks.is_at(file, path)
 
 
 def _remove_left(path: str) -> None:
@@ -86,10 +79,7 @@ def _remove_half(half: str) -> None:
         found = os.fstat(file)
         if S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and _is_locked_at(file, half):
             for suffix in reversed(SQLITE_SUFFIXES):
-                try:
-                    os.unlink(half + suffix)
-                except FileNotFoundError:
-                    pass
+                _unlink_if_there(half + suffix)
     except OSError:
         pass  # it stays, as before
     finally:
@@ -166,16 +156,52 @@ def _give_name(half: str, path: str) -> None:
         os.replace(half, path)
 
 
+def replace(
+    path: str,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    keeps_mode: bool = False,
+    is_synced: bool = True,
+    half: str | None = None,
+) -> None:
+    """Write or replace a file in one step: a reader finds the old content or the new one, and a failure leaves nothing.
+
+    A new file has `mode` less the umask; with `keeps_mode`, the mode of the file that it replaces. `half` is the
+    temporary file where its name is a lock to other programs; it must not exist. What is not `is_synced` may be lost
+    with the power, and then be empty.
+    """
+    folder = os.path.dirname(path) or os.curdir
+    # Hidden, so that nobody who lists the folder takes it for a file of theirs, and short, whatever the file's name is.
+    half = half or os.path.join(folder, f".{os.urandom(8).hex()}.dibs")
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            if keeps_mode and os.path.exists(path):
+                os.fchmod(descriptor, os.stat(path).st_mode & 0o7777)
+            file.write(data)
+            if is_synced:
+                file.flush()
+                sync(descriptor)
+        os.replace(half, path)
+    except BaseException:
+        _unlink_if_there(half)
+        raise
+    if is_synced:
+        sync_folder(folder)
+
+
 def write_private(path: str, data: bytes) -> None:
-    """Write or replace a file in one step, readable by its owner only, with its folder."""
+    """Write or replace a file that only its owner may read, and make its folder."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    half = f"{path}-{os.urandom(4).hex()}"
-    with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        sync(file.fileno())
-    os.replace(half, path)
-    sync_folder(os.path.dirname(path))
+    replace(path, data)
+
+
+def _unlink_if_there(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def sync(descriptor: int) -> None:

@@ -80,7 +80,7 @@ def _moved_in_steps(at: Place, to: Place) -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), to[1])
     stray = (to[0], f"{STRAY}{os.urandom(8).hex()}-{to[1]}")
     # This decides the owner: of several processes that rename this name, one succeeds.
-    _rename(at, stray)
+    rename(at, stray)
     try:
         _link(stray, to)
     except OSError:
@@ -95,7 +95,7 @@ def _swapped_in_steps(one: Place, other: Place, spare: Place) -> None:
     try:
         if _inode(other) != _inode(spare):
             raise Moved
-        _rename(one, other)
+        rename(one, other)
     except (OSError, Moved):
         _unlink(spare)
         raise
@@ -104,7 +104,7 @@ def _swapped_in_steps(one: Place, other: Place, spare: Place) -> None:
         _unlink(other)
         _unlink(spare)
         raise Moved
-    _rename(spare, one)
+    rename(spare, one)
 
 
 def _renamed(at: Place, to: Place, flags: int) -> None:
@@ -133,7 +133,8 @@ def _call() -> Callable[[int, bytes, int, bytes, int], int]:
     return _found[0]
 
 
-def _rename(at: Place, to: Place) -> None:
+def rename(at: Place, to: Place) -> None:
+    """Rename, and overwrite what has the new name."""
     os.rename(at[1], to[1], src_dir_fd=at[0], dst_dir_fd=to[0])
 
 

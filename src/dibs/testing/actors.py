@@ -7,7 +7,6 @@ stopped and continued, and never outlive the harness that started them.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -16,6 +15,7 @@ import subprocess
 import sys
 import time
 
+from dibs.system import locks
 from dibs.testing.fork_server import Called, room_for
 from dibs.text import wire
 
@@ -57,17 +57,17 @@ class Gate:
         self.close()
 
     def close(self) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        locks.lock(self._file)
 
     def open(self) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        locks.unlock(self._file)
 
 
 def pass_gate(path: str) -> None:
     """Block until the gate is open."""
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        fcntl.flock(file, fcntl.LOCK_SH)
+        locks.lock(file, is_shared=True)
     finally:
         os.close(file)
 

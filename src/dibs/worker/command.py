@@ -20,7 +20,7 @@ from dibs import config
 from dibs.errors import DibsError, Invalid
 from dibs.sdk.claim_handle import LOSSES
 from dibs.sdk.heartbeat import clock
-from dibs.system import git_process
+from dibs.system import git
 from dibs.text import json_text, wire
 from dibs.worker import redaction
 from dibs.worker.handler_loop import CannotBegin
@@ -290,7 +290,7 @@ class Command:
         # If this worker is itself the command of another worker, its variables are about that worker's item.
         own = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_RUN}
         if tree is not None:
-            own = {name: value for name, value in own.items() if name not in git_process.FOREIGN}
+            own = {name: value for name, value in own.items() if name not in git.FOREIGN}
             own |= {ENV_WORKTREE: tree.record.path, ENV_BRANCH: tree.record.branch, ENV_BASE: tree.record.base}
         return {**own, **self._environment, **_variables(claim, files)}
 

@@ -5,16 +5,15 @@ The lock is on the home folder itself, so that no file of ours is left behind.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dibs.errors import StoreUnavailable
+from dibs.system import locks
 
 #: How long another setup may take. It may also be asking a person.
-LOCK_SECONDS, LOCK_POLL_SECONDS = 10.0, 0.02
+LOCK_SECONDS = 10.0
 
 
 @contextmanager
@@ -30,13 +29,9 @@ def locked(home: str) -> Iterator[None]:
 
 
 def _lock(folder: int) -> None:
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise StoreUnavailable("another `dibs setup` is running; answer its question, or try again") from None
-            time.sleep(LOCK_POLL_SECONDS)
-        except OSError:
-            return None  # a file system without such locks: a setup that meets another one notices changed files
+    try:
+        is_locked = locks.within(LOCK_SECONDS, lambda: locks.try_lock(folder))
+    except OSError:
+        return  # a file system without such locks: a setup that meets another one notices changed files
+    if not is_locked:
+        raise StoreUnavailable("another `dibs setup` is running; answer its question, or try again")

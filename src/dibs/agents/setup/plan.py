@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dibs.agents.setup.edit import Edit, insert, take_back
 from dibs.agents.setup.record import FileRecord, Record
 from dibs.errors import Invalid
+from dibs.system import durable
 
 #: Larger files are not settings of a client.
 BYTES_MAX = 16 << 20
@@ -188,17 +189,7 @@ def _replace(path: str, text: str | None) -> None:
         if os.path.lexists(target):
             os.unlink(target)
         return
-    half = f"{target}.{os.urandom(4).hex()}.dibs"
-    try:
-        with open(half, "xb") as file:
-            file.write(text.encode())
-            if os.path.exists(target):
-                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
-        os.replace(half, target)
-    except BaseException:
-        if os.path.exists(half):
-            os.unlink(half)
-        raise
+    durable.replace(target, text.encode(), mode=0o666, keeps_mode=True)
 
 
 def _lines(text: str | None) -> list[str]:

@@ -27,7 +27,7 @@ from dibs.store.vault.safe_fs import (
     why_name_unfit,
 )
 from dibs.store.vault.scan import ChecksumScan, Scan, met_twice, subfolders
-from dibs.system.renaming import Moved, Renaming, mend
+from dibs.system.renaming import Moved, Renaming, mend, rename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -346,8 +346,7 @@ class Disk:
             temporary.unlink(name)
             return
         with self._displaced.folder() as displaced:
-            at, to = temporary.descriptor, displaced.descriptor
-            os.rename(name, name.removesuffix(".link"), src_dir_fd=at, dst_dir_fd=to)
+            rename((temporary.descriptor, name), (displaced.descriptor, name.removesuffix(".link")))
 
     def _finish_move(self, path: str, stray: str) -> None:
         try:

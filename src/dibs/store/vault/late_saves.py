@@ -16,6 +16,7 @@ from dibs.store.vault.layout import CONFLICTS, HIDDEN, name_of
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX, TICK_NS, Folder, Raced, SafeRoot, Unfit
 from dibs.store.vault.taskfile import task_text
 from dibs.system.durable import lease
+from dibs.system.renaming import rename
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -100,8 +101,7 @@ class DisplacedFiles:
         _write_record(folder, id, record)
         # Written elsewhere: an incomplete file here would pass for a late save.
         temporary.write(f"{id}.new", record.new, 0o600, like=found)
-        at, to = temporary.descriptor, folder.descriptor
-        os.rename(f"{id}.new", f"{id}.text", src_dir_fd=at, dst_dir_fd=to)
+        rename((temporary.descriptor, f"{id}.new"), (folder.descriptor, f"{id}.text"))
         return f"{id}.text"
 
     def forget(self, folder: Folder, name: str) -> None:
@@ -115,7 +115,7 @@ class DisplacedFiles:
         """Replace the record: from now on, a late save is what differs from `record.was`."""
         id = _id(os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False))
         _write_record(folder, id, record)
-        os.rename(name, f"{id}.text", src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+        rename((folder.descriptor, name), (folder.descriptor, f"{id}.text"))
         self.forget_record(folder, name)
 
     def late(self, folder: Folder) -> Iterator[tuple[str, Record | None, bytes | None]]:

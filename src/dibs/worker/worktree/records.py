@@ -8,21 +8,19 @@ output outlives a worker that was killed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 
 from dibs.model import Owner
+from dibs.system import durable, locks
 from dibs.text import json_text, wire
 from dibs.value import Value
 from dibs.worker.output import LAST_BYTES, LAST_LINES, as_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 FOLDER = os.path.join("dibs", "worktrees")
-POLL_SECONDS = 0.05
 #: How long the lock of all records may be waited for. It is held for a few calls of git that do not touch files.
 COUNT_SECONDS = 60.0
 
@@ -52,43 +50,6 @@ class Record(Value):
     leader: Owner | None = None
 
 
-class Lock:
-    """A lock of a file that belongs to one process, and that ends with it."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.descriptor = -1
-
-    def acquire(self) -> bool:
-        """Lock the file, if no other process has. A file that its last holder removed is made anew."""
-        for _ in range(2):
-            self.descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(self.descriptor), os.stat(self._path)):
-                    return True
-            except (BlockingIOError, FileNotFoundError):
-                pass
-            self.release()
-        return False
-
-    def wait(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Lock the file within this time, unless `is_over` says that it is not needed any more."""
-        until = time.monotonic() + seconds
-        while not self.acquire():
-            if time.monotonic() >= until or is_over():
-                return False
-            time.sleep(POLL_SECONDS)
-        return True
-
-    def release(self) -> None:
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            # A process that a hook of git left may have a copy of the descriptor.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
-
-
 class Records:
     def __init__(self, common: str) -> None:
         self._folder = os.path.join(common, FOLDER)
@@ -96,15 +57,15 @@ class Records:
     def make_folder(self) -> None:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
-    def lock(self, item: str) -> Lock:
-        return Lock(self._path(item, "lock"))
+    def lock(self, item: str) -> locks.FileLock:
+        return locks.FileLock(self._path(item, "lock"))
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
         """No other process adds a record in the meantime."""
         # No item has a name that begins with a dot.
-        lock = Lock(self._path("", "lock"))
-        if not lock.wait(COUNT_SECONDS):
+        lock = locks.FileLock(self._path("", "lock"))
+        if not locks.within(COUNT_SECONDS, lock.acquire):
             raise TimeoutError(0, "another process holds the lock of all worktrees")
         try:
             yield
@@ -128,18 +89,7 @@ class Records:
         return [record for record in map(self.read, items) if record is not None]
 
     def write(self, record: Record) -> None:
-        path = self._path(record.item, "json")
-        half = f"{path}.{os.getpid()}.half"
-        try:
-            with open(half, "w", encoding="ascii") as file:
-                file.write(json_text.line(wire.encode(record)) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(half, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(half)
-            raise
+        durable.replace(self._path(record.item, "json"), f"{json_text.line(wire.encode(record))}\n".encode("ascii"))
 
     def remove(self, item: str) -> None:
         """Remove the files of an item. The caller has its lock."""

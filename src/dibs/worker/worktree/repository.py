@@ -8,20 +8,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-import subprocess
-import tempfile
 
 from dibs.errors import Invalid
 from dibs.guard.refs import ITEM_BRANCH_PREFIX
-from dibs.system import git_process
+from dibs.system.git import LOCAL_SECONDS, Git, GitNotStarted
+from dibs.system.git import GitFailed as CommandFailed
 from dibs.value import Value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import IO
-
-#: How long a command that only reads may take, and one that writes a work tree or fetches submodules.
-READ_SECONDS = 60.0
+#: How long a command may take that writes a work tree or fetches submodules.
 WRITE_SECONDS = 1800.0
 MESSAGE_CHARACTERS_MAX = 500
 FOLDER_SUFFIX = ".worktrees"
@@ -88,33 +82,23 @@ class Repository:
         except GitFailed as error:
             raise Invalid(f"worktrees need a git repository: {error}", field="worktree") from None
 
-    def git(self, *words: str, folder: str | None = None, seconds: float = READ_SECONDS, keeps_open: int = -1) -> str:
+    def git(
+        self,
+        *words: str,
+        folder: str | None = None,
+        seconds: float = LOCAL_SECONDS,
+        keeps_open: int | None = None,
+    ) -> str:
         """The output of a git command. Git has the descriptor `keeps_open` until it ends, also if dibs is killed."""
+        here = Git(folder or self.folder, as_user=True)
         try:
-            # No pipes: a process that a hook leaves in the background would keep them open.
-            with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-                done = subprocess.run(
-                    ["git", "-c", "core.fsmonitor=false", *words],
-                    cwd=folder or self.folder,
-                    env=git_process.environment() | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-                    stdin=subprocess.DEVNULL,
-                    stdout=stdout,
-                    stderr=stderr,
-                    timeout=seconds,
-                    # Ctrl-C is for dibs, which lets a command finish.
-                    start_new_session=True,
-                    pass_fds=() if keeps_open < 0 else (keeps_open,),
-                    check=False,
-                )
-                output, problem = _content(stdout), git_process.message(_content(stderr))
-        except subprocess.TimeoutExpired:
-            raise GitUnusable(f"git {words[0]} did not finish within {seconds:g}s") from None
-        except OSError as error:
-            raise GitUnusable(f"git cannot be run: {error.strerror}") from None
-        if done.returncode:
-            problem = problem[:MESSAGE_CHARACTERS_MAX] or f"git {words[0]} exited with {done.returncode}"
-            raise GitUnusable(problem) if _OF_MACHINE.search(problem) else GitFailed(problem)
-        return os.fsdecode(output).removesuffix("\n")
+            return os.fsdecode(here.run(*words, seconds=seconds, keeps_open=keeps_open)).removesuffix("\n")
+        except GitNotStarted as error:
+            raise GitUnusable(error.strerror) from None
+        except CommandFailed as failed:
+            problem = str(failed)[:MESSAGE_CHARACTERS_MAX]
+            is_of_machine = failed.code is None or _OF_MACHINE.search(problem)
+            raise GitUnusable(problem) if is_of_machine else GitFailed(problem) from None
 
     # Commits and branches
 
@@ -319,11 +303,6 @@ def branch_of(item: str) -> str:
         head, _, tail = name.rpartition(".")
         name = f"{head}%2E{tail}"
     return ITEM_BRANCH_PREFIX + name
-
-
-def _content(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    return file.read()
 
 
 def _first_line(path: str) -> str | None:

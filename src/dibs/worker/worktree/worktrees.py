@@ -17,11 +17,11 @@ import time
 from dibs.errors import DibsError, Invalid
 from dibs.guard.refs import ITEM_BRANCH_PREFIX
 from dibs.model import DONE
-from dibs.system import owner
+from dibs.system import locks, owner
 from dibs.worker import guardian, process_group
 from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.worktree import handover, obstacles
-from dibs.worker.worktree.records import POLL_SECONDS, Record, Records
+from dibs.worker.worktree.records import Record, Records
 from dibs.worker.worktree.repository import GitFailed, GitUnusable, Repository, branch_of
 
 TYPE_CHECKING = False
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.sdk.claim_handle import ClaimHandle
-    from dibs.worker.worktree.records import Lock, OutputFile
+    from dibs.system.locks import FileLock
+    from dibs.worker.worktree.records import OutputFile
     from dibs.worker.worktree.repository import Tree
 
 #: How many worktrees of dibs a repository may have.
@@ -93,23 +94,23 @@ class Worktrees:
         except OSError as error:
             raise CannotBegin(f"no worktree could be made: {error.strerror}") from error
 
-    def _lock_of(self, item: str, is_over: Callable[[], bool]) -> Lock:
+    def _lock_of(self, item: str, is_over: Callable[[], bool]) -> FileLock:
         lock, until = self.records.lock(item), time.monotonic() + PATIENCE_SECONDS
-        if not lock.wait(PATIENCE_SECONDS, is_over):
+        if not locks.within(PATIENCE_SECONDS, lock.acquire, is_over):
             raise CannotBegin(STOPPED) if is_over() else Occupied(f"its worktree is in use by {self._user(item)}")
         while (record := self.records.read(item)) is not None and _is_running(record):
             if time.monotonic() >= until or is_over():
                 lock.release()
                 left = f"processes of its last run still run in {record.path}: group {record.group}"
                 raise CannotBegin(STOPPED) if is_over() else Occupied(left)
-            time.sleep(POLL_SECONDS)
+            time.sleep(locks.POLL_SECONDS)
         return lock
 
     def _user(self, item: str) -> str:
         record = self.records.read(item)
         return "another process" if record is None else f"process {record.pid} ({record.agent}) in {record.path}"
 
-    def _entered(self, claim: ClaimHandle, lock: Lock) -> Worktree:
+    def _entered(self, claim: ClaimHandle, lock: FileLock) -> Worktree:
         before = self.records.read(claim.item.id)
         found = None if before is None else self._found(before)
         record = found or self._made(claim, lock, before)
@@ -147,7 +148,7 @@ class Worktrees:
                 return tree
         return None
 
-    def _made(self, claim: ClaimHandle, lock: Lock, before: Record | None) -> Record:
+    def _made(self, claim: ClaimHandle, lock: FileLock, before: Record | None) -> Record:
         item = claim.item.id
         branch, path = branch_of(item), os.path.join(self.directory, item)
         other = next((tree.path for tree in self.repository.worktrees() if tree.branch == branch), None)
@@ -296,7 +297,7 @@ class Worktrees:
 class Worktree:
     """A worktree that this process uses for one run."""
 
-    def __init__(self, worktrees: Worktrees, record: Record, lock: Lock, previous: dict[str, Any] | None) -> None:
+    def __init__(self, worktrees: Worktrees, record: Record, lock: FileLock, previous: dict[str, Any] | None) -> None:
         self._worktrees, self.record, self._lock = worktrees, record, lock
         #: What the next holder is told about the work that was there before this run; None if there was none.
         self.previous = previous

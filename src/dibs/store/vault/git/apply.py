@@ -10,13 +10,13 @@ import tempfile
 from contextlib import ExitStack
 
 from dibs.store.vault.disk import Raced, Unfit
-from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.git.merge import changes
 from dibs.store.vault.git.path_policy import case_twins, fold_case
 from dibs.store.vault.git.repository import BLOB_BYTES_MAX
 from dibs.store.vault.layout import CONFLICTS, HELD, name_of, split
 from dibs.store.vault.plan import UndoLog
 from dibs.store.vault.taskfile import task_text
+from dibs.system.git import GitFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 
-from dibs.system import durable
+from dibs.system import durable, owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,12 +41,9 @@ class CloneState:
         """Record skipped paths; called before `base` moves to the commit that has them."""
         skipped = set(paths)
         if skipped != self.skipped():
-            path = self._path(f"skipped-{self._upstream}.json")
-            with open(f"{path}.new", "w", encoding="utf-8") as file:
-                json.dump(sorted(skipped), file)
-                file.flush()
-                durable.sync(file.fileno())
-            os.replace(file.name, path)
+            durable.replace(
+                self._path(f"skipped-{self._upstream}.json"), json.dumps(sorted(skipped)).encode(), mode=0o666
+            )
 
     def branch_is_behind(self) -> bool:
         """Whether the user's branch may not have reached `base` yet."""
@@ -70,10 +67,10 @@ class CloneState:
 
     def is_checked(self) -> bool:
         """Whether the repository was checked for damage since this machine was booted."""
-        return self._read("checked") == _boot_id()
+        return self._read("checked") == _boot()
 
     def set_checked(self, checked: bool) -> None:
-        self._write("checked", _boot_id() if checked else None)
+        self._write("checked", _boot() if checked else None)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._git_dir, f"dibs-{name}")
@@ -94,9 +91,5 @@ class CloneState:
             os.unlink(self._path(name))
 
 
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read()
-    except OSError:
-        return f"process {os.getpid()}"  # every process checks once
+def _boot() -> str:
+    return owner.boot_id() or f"process {os.getpid()}"  # every process checks once

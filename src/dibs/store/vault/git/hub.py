@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from dibs.errors import Invalid, StoreUnusable
-from dibs.store.vault.git.command import Git, GitFailed
+from dibs.system.git import Git, GitFailed, GitNotStarted
 
 BRANCH = "main"
 SETTINGS = {
@@ -65,8 +65,8 @@ def make(path: str) -> bool:
         git.pin(path)
         for name, value in SETTINGS.items():
             git.run("config", name, value)
-    except FileNotFoundError as error:
-        raise StoreUnusable("git is not installed; install it", path=path) from error
+    except GitNotStarted as error:
+        raise StoreUnusable(f"{path} cannot be made a hub: {error.strerror}", path=path) from error
     except GitFailed as failed:
         raise StoreUnusable(f"{path} cannot be made a hub: {failed.stderr}", path=path) from failed
     for name, text in HOOKS.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from dibs.errors import StoreUnusable
-from dibs.store.vault.git.command import Git, GitFailed, fields
 from dibs.store.vault.git.repository import Refs, Repository, WrongBranch, checked_out_branch
+from dibs.system.git import Git, GitFailed, GitNotStarted, fields
 
 
 class NoBranch(Repository):
@@ -41,10 +41,8 @@ def find(root: str) -> Repository | None:
             return None
         git.pin(git_dir)
         return _with_upstream(git, git_dir, algorithm)
-    except FileNotFoundError as error:
-        raise StoreUnusable(
-            "this vault is a git repository, and git is not installed; install it", path=root
-        ) from error
+    except GitNotStarted as error:
+        raise StoreUnusable(f"this vault is a git repository, and {error.strerror}", path=root) from error
     except GitFailed as failed:
         raise StoreUnusable(f"this vault's git repository cannot be used: {failed.stderr}", path=root) from failed
 

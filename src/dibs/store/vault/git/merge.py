@@ -7,8 +7,8 @@ version stays and the remote's is kept beside it. A change to a file outweighs i
 
 from __future__ import annotations
 
-from dibs.store.vault.git.command import fields
 from dibs.store.vault.git.path_policy import SESSIONS, task_name, why_unfit
+from dibs.system.git import fields
 from dibs.value import Value
 
 TYPE_CHECKING = False

@@ -15,7 +15,7 @@ import shutil
 import time
 import zlib
 
-from dibs.store.vault.git.command import GitFailed
+from dibs.system.git import GitFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import os
 import time
 
 from dibs.store.vault.git.clone_state import CloneState
-from dibs.store.vault.git.command import REMOTE_SECONDS, Git, GitFailed, fields
 from dibs.store.vault.git.merge import EMPTY, PLAIN, Listing, parse_listing
 from dibs.store.vault.git.repair import is_damage
 from dibs.store.vault.safe_fs import FILE_BYTES_MAX
 from dibs.system import progress
+from dibs.system.git import REMOTE_SECONDS, Git, GitFailed, fields
 from dibs.value import Value
 
 TYPE_CHECKING = False

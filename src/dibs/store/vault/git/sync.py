@@ -16,12 +16,12 @@ from dibs.store.vault.disk import Raced
 from dibs.store.vault.git import locate, repair
 from dibs.store.vault.git.apply import read_task
 from dibs.store.vault.git.clone import Clone, has_news
-from dibs.store.vault.git.command import GitFailed
 from dibs.store.vault.git.locate import NoBranch
 from dibs.store.vault.git.path_policy import task_name
 from dibs.store.vault.git.push import Pusher
 from dibs.store.vault.git.repository import BLOB_BYTES_MAX, Refused, Rejected, Unreachable, WrongBranch
 from dibs.store.vault.git.user_git import remove_stale, taken_locks
+from dibs.system.git import GitFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ import re
 import shutil
 import time
 
-from dibs.store.vault.git.command import Git, GitFailed, fields
 from dibs.store.vault.safe_fs import version_of
+from dibs.system.git import Git, GitFailed, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,19 +13,20 @@ import stat
 import time
 
 from dibs.store.vault.disk import Disk, Raced, Unfit
-from dibs.store.vault.git.command import GitFailed, fields
 from dibs.store.vault.git.path_policy import DEPTH_MAX, SESSIONS, folders_above, task_name, why_unfit
 from dibs.store.vault.layout import HIDDEN
 from dibs.store.vault.safe_fs import Stamp, stamp_of
+from dibs.system import durable
+from dibs.system.git import GitFailed, fields
 from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dibs.store.vault.git.command import Git
     from dibs.store.vault.git.merge import Tree
     from dibs.store.vault.safe_fs import Folder
+    from dibs.system.git import Git
 
 #: The blob of a file that changed less than this before it was read is not cached: the file could change again and keep
 #: its stamp.
@@ -143,11 +144,9 @@ class WorkTree:
     def _save_cache(self) -> None:
         if self._unsaved < WORTH_KEEPING or self._known is None:
             return
-        fresh = f"{self._cache}.{os.getpid()}"
+        known = {path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}
         try:
-            with open(fresh, "x", encoding="utf-8") as file:
-                json.dump({path: [*stamp, blob] for path, (stamp, blob) in self._known.items()}, file)
-            os.replace(fresh, self._cache)
+            durable.replace(self._cache, json.dumps(known).encode(), mode=0o666, is_synced=False)
         except OSError:
             return  # the cache only saves time
         self._unsaved = 0
