@@ -2,14 +2,9 @@
 import type { Brief, Event, Seat, Waiter } from "../api";
 import { ENDED, feed, FEED_MAX, holdings, items, type Known, nextCounts, readEvent, seats, soon } from "./board";
 import type { Vitals } from "./stream";
+import { CONTENT, DECIDED } from "../rules";
 
 const RECENT_MAX = 10;
-/** Fields of an item that an event may carry; those of its text only when it was added or edited. */
-const STATE = ["strikes", "failures", "not_before", "needs_approval", "approved", "offered_to", "offer_expires_at"];
-const CONTENT = [
-  ...["title", "project", "type", "action", "phase", "labels", "priority", "depends_on", "not_before"],
-  ...["timeout_seconds", "retries", "needs_approval"],
-];
 const DEFAULTS = {
   ...{ title: "", project: "default", type: "task", action: "", phase: null, labels: [], priority: 5 },
   ...{ depends_on: [], not_before: null, timeout_seconds: 28800, retries: 0, needs_approval: false, approved: false },
@@ -75,7 +70,7 @@ function added(event: Event): Brief {
 }
 
 function fold(item: Known, event: Event): Known {
-  const after = { ...item, ...picked(event, event.kind === "edited" ? [...STATE, ...CONTENT] : STATE) } as Known;
+  const after = { ...item, ...picked(event, event.kind === "edited" ? [...DECIDED, ...CONTENT] : DECIDED) } as Known;
   after.status = event.status;
   after.updated_at = event.at;
   after.revision = event.number;
