@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import dibs
 from dibs.agents import fence, look
 from dibs.cli import timeline
@@ -22,6 +24,7 @@ from dibs.store.sql import timeline as series
 from dibs.store.sql import transaction
 from dibs.store.vault import plan, write_cycle
 from dibs.store.vault.taskfile.run_blocks import REVIEW_LABELS
+from dibs.testing import refold
 
 SOURCE = Path(dibs.__file__).parent
 #: What makes an event in the rules, and where its kind stands among the arguments without a name.
@@ -110,6 +113,16 @@ def test_whoever_chooses_some_kinds_chooses_kinds_that_there_are() -> None:
     )
     for kinds in chosen:
         assert set(kinds) <= BY_NAME.keys()
+    # The second reading of a history says by itself what each kind does.
+    assert refold.KINDS.keys() == BY_NAME.keys()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_statements_choose_kinds_that_there_are(store: str) -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "store" / store).glob("*.sql"))
+    chosen = [re.findall(r"'(\w+)'", kinds) for kinds in re.findall(r"\be\.kind (?:NOT )?IN \(([^)]*)\)", text)]
+    assert {kind for kinds in chosen for kind in kinds} <= BY_NAME.keys()
+    assert list(series.COUNTED) in chosen, "events_in_series"
 
 
 def test_every_tone_is_a_colour() -> None:

@@ -35,7 +35,6 @@ RESTORE = "keep a copy of the board, then bring back a backup with dibs restore 
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
 LEAVE_OUT = "dibs backup FILE, then dibs restore FILE: that leaves the record out"
-#: Events after which the token of an item may be another one.
 GIVING_TOKENS = changing("token")
 #: The records of an item that it may have several of, by kind: where a `History` keeps them.
 LISTS = {"claim": "claims", "soft_claim": "soft_claims", "ticket": "tickets", "run": "runs", "event": "events"}
