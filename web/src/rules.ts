@@ -5,6 +5,8 @@ export const ROLES = ["viewer", "agent", "person", "admin"];
 /** The fields of an item that any event may change, and those of its text, which only some do. */
 export const DECIDED = ["offered_to", "offer_expires_at", "attempts", "strikes", "failures", "not_before", "needs_approval", "approved"];
 export const CONTENT = ["title", "project", "type", "action", "phase", "labels", "priority", "depends_on", "not_before", "timeout_seconds", "retries", "needs_approval"];
+/** What an item has that was added without. */
+export const DEFAULTS = { project: "default", type: "task", action: "", phase: null, labels: [], priority: 5, depends_on: [], not_before: null, timeout_seconds: 28800, retries: 0, needs_approval: false, approved: false, attempts: 0, strikes: 0, failures: 0, offered_to: null, offer_expires_at: null, title: "", open_blockers: [], waiters: 0 };
 
 export interface Action {
   key: string;

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dibs.cli.top.actions import role_of
+from dibs.cli.top.state import DEFAULTS
 from dibs.model import ROLES
 from dibs.model.dashboard import Brief
 from dibs.rules.actions import ACTIONS, Action
@@ -69,7 +70,9 @@ def _rules() -> str:
         f"export const ROLES = {_literal(ROLES)};\n",
         "/** The fields of an item that any event may change, and those of its text, which only some do. */",
         f"export const DECIDED = {_literal(_of_brief(decided))};",
-        f"export const CONTENT = {_literal(_of_brief(CONTENT))};\n",
+        f"export const CONTENT = {_literal(_of_brief(CONTENT))};",
+        "/** What an item has that was added without. */",
+        f"export const DEFAULTS = {_literal(DEFAULTS)};\n",
         f"{ACTION}export const ACTIONS: Action[] = [",
         *(f"  {_literal(_given(one))}," for one in ACTIONS),
         "];\n",

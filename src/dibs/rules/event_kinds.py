@@ -11,6 +11,10 @@ from dibs.rules.items import CONTENT
 from dibs.rules.table import RESTING, TRANSITIONS
 from dibs.value import Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 #: The words for colours. What is `notable` was decided by a person, or waits for one.
 PLAIN, FAINT, GOOD, ACTIVE, WARNING, BAD, NOTABLE = ("plain", "faint", "good", "active", "warning", "bad", "notable")
 #: Who or what ends a run: its session, a lapse of its claim, an admin, or a restore of the board.
@@ -44,8 +48,8 @@ RUN_ENDS = (RETURNED, CANCELLED, HANDED, FINISHED, SUBMITTED, REJECTED, BROKEN, 
 class EventKind(Value):
     """`after` are the statuses that it may lead to; none: it leaves the item in its status. `usual` is the one that
     goes without saying; None: none needs to be said. `changes` are the fields of the item that it may change, besides
-    `status`, `revision` and `updated_at`. A kind that ends a run has an `end`, and says who `ends` it: the outcome of
-    the run is the kind."""
+    `status`, `revision` and `updated_at`. A kind that ends a run is the outcome of the
+    run: it has an `end`, and says who or what the run is `ended_by`."""
 
     name: str
     tone: str
@@ -53,7 +57,7 @@ class EventKind(Value):
     usual: str | None = None
     changes: tuple[str, ...] = ()
     end: RunEnd | None = None
-    ends: str | None = None
+    ended_by: str | None = None
 
 
 def _by(verb: str, *never: str) -> tuple[str, ...]:
@@ -66,8 +70,8 @@ def _kind(name: str, tone: str, after: tuple[str, ...], usual: str | None = None
     return EventKind(name=name, tone=tone, after=after, usual=usual, changes=changes)
 
 
-def _end(kind: EventKind, end: RunEnd, by: str = HOLDER) -> EventKind:
-    return kind.replace(end=end, ends=by)
+def _end(name: str, end: RunEnd, by: str, *row: Any) -> EventKind:
+    return _kind(name, *row).replace(end=end, ended_by=by)
 
 
 _OFFER = ("offered_to", "offer_expires_at")
@@ -87,25 +91,25 @@ EVENT_KINDS = (
     _kind("due", GOOD, TRANSITIONS["settle"][SCHEDULED], READY),
     _kind("claimed", ACTIVE, _by("claim"), None, "attempts", "token"),
     _kind("progress", PLAIN, ()),
-    _end(_kind("released", WARNING, _by("release"), READY), RETURNED),
+    _end("released", RETURNED, HOLDER, WARNING, _by("release"), READY),
     # The claim of the other session follows in the same step.
-    _end(_kind("handed", ACTIVE, (READY,)), HANDED),
-    _end(_kind("forgotten", WARNING, _by("release", PARKED), READY), RETURNED),
-    _end(_kind("force_released", NOTABLE, _by("force_release"), READY), REVOKED, ADMIN),
-    _end(_kind("expired", WARNING, _by("expire"), READY, "strikes"), LOST, LAPSE),
-    _end(_kind("owner_died", BAD, _by("owner_died"), READY, "strikes"), LOST, LAPSE),
-    _end(_kind("done", GOOD, _by("done", PENDING_APPROVAL)), FINISHED),
-    _end(_kind("failed", BAD, _by("fail"), FAILED, "failures", "not_before"), BROKEN),
-    _end(_kind("submitted", NOTABLE, _by("submit"), None, *_APPROVAL), SUBMITTED),
+    _end("handed", HANDED, HOLDER, ACTIVE, (READY,)),
+    _end("forgotten", RETURNED, HOLDER, WARNING, _by("release", PARKED), READY),
+    _end("force_released", REVOKED, ADMIN, NOTABLE, _by("force_release"), READY),
+    _end("expired", LOST, LAPSE, WARNING, _by("expire"), READY, "strikes"),
+    _end("owner_died", LOST, LAPSE, BAD, _by("owner_died"), READY, "strikes"),
+    _end("done", FINISHED, HOLDER, GOOD, _by("done", PENDING_APPROVAL)),
+    _end("failed", BROKEN, HOLDER, BAD, _by("fail"), FAILED, "failures", "not_before"),
+    _end("submitted", SUBMITTED, HOLDER, NOTABLE, _by("submit"), None, *_APPROVAL),
     _kind("approved", GOOD, _by("approve"), READY, *_APPROVAL),
     _kind("sent_back", WARNING, _by("send_back"), READY, *_APPROVAL),
-    _end(_kind("rejected", BAD, _by("reject")), REJECTED),
+    _end("rejected", REJECTED, HOLDER, BAD, _by("reject")),
     _kind("parked", WARNING, _by("park")),
     _kind("unparked", GOOD, _by("unpark"), READY),
     _kind("retried", GOOD, _by("retry"), READY, *_COUNTS, "not_before"),
     _kind("reopened", GOOD, _by("reopen"), READY, *_COUNTS, *_APPROVAL, "token"),
-    _end(_kind("cancelled", NOTABLE, _by("cancel")), CANCELLED, ADMIN),
-    _end(_kind("restored", NOTABLE, STATUSES, READY, "token", *_OFFER), LOST, RESTORE),
+    _end("cancelled", CANCELLED, ADMIN, NOTABLE, _by("cancel")),
+    _end("restored", LOST, RESTORE, NOTABLE, STATUSES, READY, "token", *_OFFER),
     _kind("annotated", PLAIN, ()),
     # A file in a vault can be moved anywhere, so the status is always said.
     _kind("found", NOTABLE, STATUSES, "", "attempts", *_COUNTS, *_APPROVAL, "token"),
@@ -117,7 +121,7 @@ OUTCOMES = {kind.name: kind.end for kind in EVENT_KINDS if kind.end is not None}
 
 def ended_by(*who: str) -> frozenset[str]:
     """The outcomes of runs that one of these ended."""
-    return frozenset(kind.name for kind in EVENT_KINDS if kind.ends in who)
+    return frozenset(kind.name for kind in EVENT_KINDS if kind.ended_by in who)
 
 
 def changing(field: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dibs.model import READY, Event, Item
 from dibs.rules.decision import EVENT_FIELDS
 from dibs.rules.event_kinds import EVENT_KINDS
-from dibs.rules.items import CONTENT
+from dibs.rules.items import AT_FIRST, CONTENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,19 +45,14 @@ def after(item: T, event: Event) -> T:
 def _added(event: Event) -> dict[str, Any]:
     fields = {
         **Item.defaults(),
+        **AT_FIRST,
         "id": event.item,
-        "approved": False,
         "status": event.status,
         "created_by": event.actor,
         "created_at": event.at,
         "updated_at": event.at,
-        "attempts": 0,
-        "strikes": 0,
-        "failures": 0,
         "token": event.token,
         "revision": event.number,
-        "offered_to": None,
-        "offer_expires_at": None,
     }
     for name, value in event.data.items():
         if name in _ADDED:
