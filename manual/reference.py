@@ -14,7 +14,7 @@ from dibs.cli import words
 from dibs.cli.commands import COMMANDS, EXAMPLES, GROUPS
 from dibs.cli.parser import Parser, build
 from dibs.errors import DibsError
-from dibs.rules.webhooks import EVENT_KINDS
+from dibs.rules.event_kinds import EVENT_KINDS
 from dibs.verbs import VERBS, Verb
 from manual.tables import code, read, rows, table
 
@@ -178,7 +178,7 @@ def _errors() -> str:
 
 def _events() -> str:
     told = {cells[0].strip("`"): cells for cells in rows(PROTOCOL, "kind", "written by")}
-    body = [_for_reference(told[kind]) for kind in EVENT_KINDS]
+    body = [_for_reference(told[kind.name]) for kind in EVENT_KINDS]
     return table(("kind", "written by", "status after it", "session, agent", "data"), body)
 
 

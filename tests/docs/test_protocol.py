@@ -20,6 +20,7 @@ from dibs.cli.parser import Parser, build
 from dibs.config import DEFAULTS, ENV_SESSION
 from dibs.errors import DibsError, Invalid, NotTrusted, StoreUnusable, Unauthenticated
 from dibs.model import EDITABLE, STATUSES, NewItem, dashboard, webhooks
+from dibs.rules import event_kinds
 from dibs.rules.items import APPROVED_CONTENT, HELD_CONTENT
 from dibs.rules.resources import normalize, overlap
 from dibs.rules.table import RESTING, TRANSITIONS
@@ -46,6 +47,8 @@ NEVER_REFUSED = {
 NOT_ANSWERED = (Value, NewItem, model.Request, webhooks.Attempt, webhooks.Taken)
 #: How the picture says what is no call: the words for these verbs of the table. `edit` is not drawn.
 DRAWN = {"expire": "expiry", "owner_died": "dead owner", "settle": "unblocked", "edit": "due"}
+#: What an event changes and its row does not name: a claim is an attempt, and text below the table tells of offers.
+UNTOLD = {"claimed": {"attempts"}, "restored": {"offered_to", "offer_expires_at"}}
 #: What an event has more if it takes an item away from whom it was offered to.
 NO_LONGER_OFFERED = {"offered_to": None, "offer_expires_at": None}
 #: How the reason of a ticket begins whose session was offered the item and refused it.
@@ -163,6 +166,14 @@ def check_events(text: str, led: Led) -> None:
         code(kind)[0]: (status, holder, data) for kind, _, status, holder, data in table(text, "kind", "written by")
     }
     assert {event.kind for event in led.events} == set(rows)
+    assert list(rows) == list(event_kinds.BY_NAME)
+    for known in event_kinds.EVENT_KINDS:
+        status, _, data = rows[known.name]
+        assert code(status) == ([] if known.after == STATUSES else list(known.after)), known.name
+        told = set(code(data)) | (set(EDITABLE) if known.name == "edited" else set())
+        assert told & set(model.Item._fields) == set(known.changes) - {"token"} - UNTOLD.get(known.name, set()), (
+            known.name
+        )
     seen: dict[str, set[str]] = {}
     for event in led.events:
         status, holder, data = rows[event.kind]

@@ -20,7 +20,7 @@ from dibs.cli.completion import options
 from dibs.cli.main import INTERRUPTED
 from dibs.cli.parser import UsageError
 from dibs.errors import DibsError
-from dibs.rules.webhooks import EVENT_KINDS
+from dibs.rules.event_kinds import BY_NAME
 from dibs.verbs import VERBS
 from manual import man, reference
 from tests.docs.markdown import blocks, code, read, section, table
@@ -145,7 +145,7 @@ def test_every_error_is_there() -> None:
 
 def test_every_kind_of_event_is_there() -> None:
     told = [code(row[0])[0] for row in table(page("events"), "kind")]
-    assert told == list(EVENT_KINDS)
+    assert told == list(BY_NAME)
 
 
 def test_every_route_is_there() -> None:

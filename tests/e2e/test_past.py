@@ -15,7 +15,7 @@ from dibs.cli.timeline import picture
 from dibs.model.dashboard import Window
 from tests.e2e.conftest import Dibs
 
-LEGEND = "▶ 1 live   ◆ 1 refused   ✓ 1 done   ✗ 1 failed"
+LEGEND = "▶ 1 live   ◆ 1 refused   ✓ 1 done   ✕ 1 failed"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -48,7 +48,7 @@ def test_the_picture_fits_the_terminal_and_says_the_same_without_colours(past: D
         assert COLOUR.search(painted)
         assert not COLOUR.search(plain)
         assert max(map(len, plain.splitlines())) <= columns
-        assert set("▶◆✓✗" if "timeline" in command else "▁█") <= set(plain)
+        assert set("▶◆✓✕" if "timeline" in command else "▁█") <= set(plain)
 
 
 def test_programs_get_the_window_and_the_series(past: Dibs) -> None:

@@ -212,3 +212,16 @@ def test_a_kept_answer_that_is_no_json_is_a_refusal_and_not_an_error_of_python(p
     changed(place, "UPDATE requests SET answer = '{broken'")
     with opened(place) as board, pytest.raises(StoreUnusable, match="restore a backup"):
         board.add("t", id="kept", request_id="again")
+
+
+def test_doctor_knows_the_token_of_an_item_that_is_reopened_after_a_restore(tmp_path: Path) -> None:
+    with sqlite.harness(tmp_path) as harness:
+        board = harness.board()
+        session = board.start_session("ann").id
+        board.add("x", id="x")
+        token = board.claim("x", session=session).claim.token
+        board.done("x", session=session)
+        board.backup(str(tmp_path / "backup"))
+        board.restore(str(tmp_path / "backup"))
+        assert board.reopen("x").token > token + 1
+        assert not list(doctor.examine(board))

@@ -18,7 +18,7 @@ from tests.top.driving import SMALL, WIDE, Terminal, drive
 def test_the_timeline_and_the_metrics_are_drawn(board: Board, size: tuple[int, int]) -> None:
     async def person(shown: Terminal) -> None:
         await shown.press("g", "t")
-        await shown.shows("Timeline of the last 4 hours", "coder s-1", "fixer s-2", "now", "▶ 1 live", "✗ 1 failed")
+        await shown.shows("Timeline of the last 4 hours", "coder s-1", "fixer s-2", "now", "▶ 1 live", "✕ 1 failed")
         assert "Needs you" not in shown.text
         await shown.press("g", "m")
         await shown.shows("Metrics of the last 4 hours", "items", "in progress", "▁", "in all", ", most ")

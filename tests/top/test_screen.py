@@ -77,7 +77,7 @@ def test_a_person_moves_opens_and_goes_back(board: Board) -> None:
         await shown.press("g", "n", "tab", "tab", "shift+tab")
         assert shown.app.current is shown.app.flight
         await shown.press("?")
-        await shown.asks("force-release", "retry or reopen, park or unpark, cancel")
+        await shown.asks("force-release", "retry or reopen; also a selection", "park or unpark")
         await shown.press("escape")
         await shown.until(lambda: not shown.question)
         await shown.press("q")

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from dibs.cli import timeline
-from dibs.cli.event_lines import AMOUNT_COLUMNS_MAX, KINDS, checks_and_cost, details
+from dibs.cli.event_lines import AMOUNT_COLUMNS_MAX, checks_and_cost, details
 from dibs.cli.render import clock
 from dibs.model import Event
-from dibs.rules.webhooks import EVENT_KINDS
 from dibs.text import times
 
 AT = 1_800_000_000_000
@@ -55,15 +53,6 @@ def words(kind: str, status: str, **data: Any) -> str:
 )
 def test_a_line_says_what_the_event_says(kind: str, status: str, data: dict[str, Any], expected: str) -> None:
     assert words(kind, status, **data) == expected
-
-
-def test_webhooks_and_the_log_know_every_kind() -> None:
-    assert set(EVENT_KINDS) == KINDS.keys()
-
-
-def test_every_mark_of_the_timeline_has_a_rank() -> None:
-    assert {mark for mark, _ in timeline.MARKS.values()} <= timeline.RANKS.keys()
-    assert timeline.MARKS["handed"] == ("→", "handed over")
 
 
 def test_a_cost_is_shown_as_json_in_short_lines() -> None:

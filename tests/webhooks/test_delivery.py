@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dibs.board import Board
-from dibs.cli import event_lines
 from dibs.errors import Invalid
 from dibs.model.webhooks import Webhook
-from dibs.rules import webhooks as rules
 from dibs.webhooks import deliverer, sending
 from dibs.webhooks.deliverer import Deliverer
 from tests.webhooks.receiver import Receiver, receiving
@@ -94,10 +92,6 @@ def test_only_its_kinds_and_projects_are_sent(board: Board, receiver: Receiver) 
     assert deliver(board)
     told = [(message.data["type"], message.event["item"]) for message in receiver.messages]
     assert told == [("pending_approval", "waits"), ("parked", "ready")]
-
-
-def test_a_webhook_can_be_about_every_kind_of_event() -> None:
-    assert set(rules.EVENT_KINDS) == set(event_lines.KINDS)
 
 
 def test_slack_is_told_a_text_in_which_nothing_is_a_mention(board: Board, receiver: Receiver) -> None:

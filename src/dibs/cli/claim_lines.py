@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dibs.cli.render import (
     MARK,
-    OUTCOME_COLOURS,
     STATUS_COLOURS,
     Paint,
     ago,
@@ -94,7 +93,7 @@ def _previous_run(previous: Previous, paint: Paint) -> list[str]:
     line = f"previous run: {run.agent}, {outcome} {ago(run.ended_at)}"
     if run.reason:
         line += f" ({' '.join(paragraphs(run.reason, ''))})"
-    lines = [INDENT + paint(line, OUTCOME_COLOURS.get(run.outcome or "", "dim"))]
+    lines = [INDENT + paint.outcome(line, run.outcome, "dim")]
     lines += notes(previous.notes, paint, INDENT * 2)
     return lines + [f"{INDENT * 2}{MARK}{clean(name)}: {clean(str(target))}" for name, target in run.links.items()]
 
@@ -131,7 +130,7 @@ def end(ended: Ended, paint: Paint) -> str:
     run, item = ended.run, ended.item
     took = times.span(((run.ended_at or run.started_at) - run.started_at) / 1000)
     outcome = (run.outcome or "ended").replace("_", " ")
-    line = f"{paint(outcome, OUTCOME_COLOURS.get(run.outcome or '', 'green'))} {paint(item.id, 'bold')}"
+    line = f"{paint.outcome(outcome, run.outcome, 'green')} {paint(item.id, 'bold')}"
     line += f"  {paint(f'after {took}', 'dim')}"
     return line if run.outcome == item.status else f"{line}  {new_status(item, paint)}"
 

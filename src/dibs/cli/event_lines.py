@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dibs.cli.render import Paint, agent_colour, clean, clock, cut, number_of, table
-from dibs.model import BLOCKED, DONE, EDITABLE, FAILED, READY, SCHEDULED
+from dibs.cli.render import TONE_COLOURS, Paint, agent_colour, clean, clock, cut, number_of, table
+from dibs.model import BLOCKED, DONE, EDITABLE, READY, SCHEDULED
+from dibs.rules.event_kinds import BY_NAME, EVENT_KINDS, FAINT, OUTCOMES
 from dibs.text import json_text, times
 
 TYPE_CHECKING = False
@@ -15,55 +16,20 @@ if TYPE_CHECKING:
 
 #: How much of a part of a cost is shown: programs report whole tables there.
 AMOUNT_COLUMNS_MAX = 60
-#: Every kind of event, and its colour.
-KINDS = {
-    "added": "green",
-    "edited": "",
-    "claimable": "dim",
-    "offered": "cyan",
-    "offer_lapsed": "yellow",
-    "unblocked": "green",
-    "blocked": "yellow",
-    "due": "green",
-    "claimed": "cyan",
-    "progress": "",
-    "done": "green",
-    "failed": "red",
-    "submitted": "magenta",
-    "approved": "green",
-    "sent_back": "yellow",
-    "rejected": "red",
-    "released": "yellow",
-    "forgotten": "yellow",
-    "handed": "cyan",
-    "expired": "yellow",
-    "owner_died": "red",
-    "force_released": "magenta",
-    "parked": "yellow",
-    "unparked": "green",
-    "cancelled": "magenta",
-    "retried": "green",
-    "reopened": "green",
-    "restored": "magenta",
-    "found": "magenta",
-    "annotated": "",
-}
+#: The colour of each kind of event.
+KIND_COLOURS = {kind.name: TONE_COLOURS[kind.tone] for kind in EVENT_KINDS}
+#: The colour of each outcome of a run that needs one. The others are ends without a result, as everybody expects them.
+OUTCOME_COLOURS = {name: KIND_COLOURS[name] for name, end in OUTCOMES.items() if end.tone != FAINT}
 #: The least widths of the columns of a feed that is followed, whose later lines are not known yet.
 FEED_WIDTHS = {"number": 5, "time": 8, "item": 16, "kind": 12, "who": 10, "words": 0}
 #: Kinds about a session without a claim: the token in the event is that of the item's latest claim.
 WITHOUT_TOKEN = frozenset({"offered", "offer_lapsed"})
-#: The usual status of an item after an event of this kind; only another status is shown.
-EXPECTED = dict.fromkeys(("released", "forgotten", "expired", "owner_died", "force_released", "sent_back"), READY)
-EXPECTED |= dict.fromkeys(("handed", "approved", "unblocked", "due", "unparked", "retried", "reopened"), READY)
-EXPECTED |= {"restored": READY, "blocked": BLOCKED}
-#: An item found in a vault can have any status, so its status is always shown.
-EXPECTED |= {"failed": FAILED, "found": ""}
 
 
 def item_lines(events: Sequence[Event], paint: Paint, columns: int | None) -> list[str]:
     """The events of one item, one line each."""
     rows = [[clock(event.at), _kind(event), _who(event), *details(event)] for event in events]
-    styles = [["dim", KINDS.get(event.kind, ""), *_colours(event)] for event in events]
+    styles = [["dim", KIND_COLOURS.get(event.kind, ""), *_colours(event)] for event in events]
     return table(rows, styles=styles, shrink=(4, 2), columns=columns, paint=paint, indent="  ")
 
 
@@ -83,7 +49,13 @@ def feed_lines(events: Sequence[Event], paint: Paint, columns: int | None, *, fo
     if follow:
         rows = [[cell.ljust(size) for cell, size in zip(row, FEED_WIDTHS.values(), strict=True)] for row in rows]
     styles = [
-        ["dim", "dim", "dim" if event.kind == "claimable" else "bold", KINDS.get(event.kind, ""), *_colours(event)]
+        [
+            "dim",
+            "dim",
+            "dim" if event.kind == "claimable" else "bold",
+            KIND_COLOURS.get(event.kind, ""),
+            *_colours(event),
+        ]
         for event in events
     ]
     return table(rows, styles=styles, shrink=(5, 4), right=(0,), keep=(2,), columns=columns, paint=paint)
@@ -187,7 +159,8 @@ def _said(payload: Any) -> str:
 def _unusual_status(event: Event) -> list[str]:
     """The item's new status, if it is not the usual one after this kind of event."""
     kind, status = event.kind, event.status
-    if status == EXPECTED.get(kind, status):
+    known = BY_NAME.get(kind)
+    if known is None or known.usual in (None, status):
         return []
     if kind == "failed" and status in (READY, SCHEDULED):
         again = event.data.get("not_before")

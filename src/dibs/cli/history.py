@@ -6,10 +6,9 @@ import sys
 
 from dibs import check
 from dibs.cli.context import Cli
-from dibs.cli.event_lines import KINDS, feed_lines, item_lines
+from dibs.cli.event_lines import OUTCOME_COLOURS, feed_lines, item_lines
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import (
-    OUTCOME_COLOURS,
     STATUS_COLOURS,
     Paint,
     agent_colour,
@@ -20,6 +19,7 @@ from dibs.cli.render import (
     terminal_columns,
 )
 from dibs.model import STATUSES
+from dibs.rules.event_kinds import BY_NAME
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False
@@ -78,8 +78,8 @@ def events(cli: Cli) -> None:
 def _parse_kinds(texts: list[str]) -> frozenset[str]:
     """The kinds to show; an empty set means all. An unknown kind is refused, because it would never match."""
     kinds = frozenset(kind.replace("-", "_").replace(" ", "_") for kind in texts)
-    for kind in sorted(kinds - KINDS.keys()):
-        raise UsageError(f"unknown kind of event {kind!r}; choose one of {', '.join(sorted(KINDS))}", field="kind")
+    for kind in sorted(kinds - BY_NAME.keys()):
+        raise UsageError(f"unknown kind of event {kind!r}; choose one of {', '.join(sorted(BY_NAME))}", field="kind")
     return kinds
 
 

@@ -66,16 +66,10 @@ STATUS_COLOURS = {
     "rejected": "dim",
     "cancelled": "dim",
 }
-OUTCOME_COLOURS = {
-    "done": "green",
-    "submitted": "magenta",
-    "handed": "cyan",
-    "failed": "red",
-    "rejected": "red",
-    "expired": "yellow",
-    "owner_died": "red",
-    "force_released": "magenta",
-    "restored": "magenta",
+#: The colours of the tones of `dibs.rules.event_kinds`.
+TONE_COLOURS = {
+    **{"plain": "", "faint": "dim", "good": "green", "active": "cyan", "warning": "yellow", "bad": "red"},
+    "notable": "magenta",
 }
 
 
@@ -102,6 +96,14 @@ class Paint:
 
     def agent(self, name: str) -> str:
         return self(clean(name), agent_colour(name))
+
+    def outcome(self, text: str, outcome: str | None, otherwise: str) -> str:
+        """The text in the colour of the outcome of a run. Without colours, a claim does not import them."""
+        if not self.enabled:
+            return clean(text)
+        from dibs.cli.event_lines import OUTCOME_COLOURS
+
+        return self(text, OUTCOME_COLOURS.get(outcome or "", otherwise))
 
 
 def agent_colour(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from dibs.cli.context import Cli
-from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, Paint, clean, cut, terminal_columns, width
+from dibs.cli.event_lines import OUTCOME_COLOURS
+from dibs.cli.render import STATUS_COLOURS, Paint, clean, cut, terminal_columns, width
 from dibs.text import times
 
 TYPE_CHECKING = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dibs.cli import identity
 from dibs.cli.claim_lines import INDENT, attributes, decision_line, latest_decision, notes, stuck
 from dibs.cli.context import Cli
+from dibs.cli.event_lines import OUTCOME_COLOURS, checks_and_cost
 from dibs.cli.parser import Parser
 from dibs.cli.render import (
     ELLIPSIS,
     MARK,
-    OUTCOME_COLOURS,
     STATUS_COLOURS,
     ago,
     clean,
@@ -172,8 +172,6 @@ def _long_reason(cli: Cli, detail: Detail) -> list[str]:
 
 def _results(cli: Cli, detail: Detail) -> list[str]:
     """Links, checks and costs of each run that has any."""
-    from dibs.cli.event_lines import checks_and_cost
-
     lines = []
     for run in detail.runs:
         before = INDENT * 2 + MARK

@@ -11,10 +11,10 @@ import time
 
 from dibs import check
 from dibs.cli.context import Cli
+from dibs.cli.event_lines import OUTCOME_COLOURS
 from dibs.cli.parser import Parser, UsageError
 from dibs.cli.render import (
     GAP,
-    OUTCOME_COLOURS,
     Paint,
     agent_colour,
     clean,
@@ -23,6 +23,7 @@ from dibs.cli.render import (
     terminal_columns,
     width,
 )
+from dibs.rules.event_kinds import OUTCOMES, PLAIN, REJECTED, RUN_ENDS, RunEnd
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -43,22 +44,14 @@ BARS_MIN, LABEL_MIN = 10, 8
 LANES = ("session", "agent", "item")
 NOTHING = "no run and no refused claim in this time"
 BAR, LIVE, REFUSED = "▇", "▶", "◆"
-#: The mark of each outcome, and what it means. The later of two that share a place is shown.
-MARKS = {
-    "released": ("↩", "released"),
-    "ended": ("↩", "released"),
-    "handed": ("→", "handed over"),
-    "done": ("✓", "done"),
-    "submitted": ("»", "submitted"),
-    "rejected": ("✗", "failed"),
-    "failed": ("✗", "failed"),
-    "force_released": ("!", "lost"),
-    "restored": ("!", "lost"),
-    "owner_died": ("!", "lost"),
-    "expired": ("!", "lost"),
+#: The mark of an outcome that this version does not know, and the order of what can share a place: the later is shown.
+OTHER = RunEnd(sign="·", word="ended", tone=PLAIN, sentence="")
+_AT_TROUBLE = RUN_ENDS.index(REJECTED)
+_SIGNS = tuple(end.sign for end in RUN_ENDS)
+RANKS = {
+    mark: rank
+    for rank, mark in enumerate((" ", BAR, OTHER.sign, *_SIGNS[:_AT_TROUBLE], LIVE, *_SIGNS[_AT_TROUBLE:], REFUSED))
 }
-OTHER = ("·", "ended")
-RANKS = {mark: rank for rank, mark in enumerate((" ", BAR, OTHER[0], "↩", "→", "✓", "»", LIVE, "✗", "!", REFUSED))}
 #: The distances of the times on the axis, in seconds, and the least columns between two of them.
 TICK_SECONDS = (
     *(1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200),
@@ -249,7 +242,7 @@ def _picture(row: Row, axis: Axis, paint: Paint) -> str:
         for column in range(first, last + 1):
             put(column, BAR, agent_colour(bar.agent))
         name = bar.agent if row.agent is None else bar.item
-        mark = LIVE if bar.outcome is None else MARKS.get(bar.outcome, OTHER)[0]
+        mark = LIVE if bar.outcome is None else OUTCOMES.get(bar.outcome, OTHER).sign
         room = last - first - 2
         if name.isascii() and name.isprintable() and 0 < len(name) <= room:
             cells[first + 1 : first + 1 + len(name)] = name
@@ -274,7 +267,8 @@ def _legend(window: Window, columns: int, paint: Paint) -> list[str]:
     """The marks that are in use, and how often."""
     counts: dict[tuple[str, str], int] = {}
     for *_, outcome in window.runs:
-        mark = (LIVE, "live") if outcome is None else MARKS.get(outcome, OTHER)
+        end = OUTCOMES.get(outcome, OTHER)
+        mark = (LIVE, "live") if outcome is None else (end.sign, end.word)
         counts[mark] = counts.get(mark, 0) + 1
     if window.refused:
         counts[REFUSED, "refused"] = len(window.refused)

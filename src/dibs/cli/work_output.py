@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 
-from dibs.cli.render import OUTCOME_COLOURS, clean, cut, number_of, terminal_columns
+from dibs.cli.event_lines import OUTCOME_COLOURS
+from dibs.cli.render import clean, cut, number_of, terminal_columns
 from dibs.text import json_text, times
 
 TYPE_CHECKING = False

@@ -30,6 +30,7 @@ from dibs.guard.git import Commit
 from dibs.guard.trailers import Trailer
 from dibs.guard.verify import Runs, judge
 from dibs.model import ENDED
+from dibs.rules.event_kinds import OUTCOMES
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -50,8 +51,6 @@ COMMITS_MAX = PAGES_MAX * PAGE_SIZE
 #: What an item remembers, as `external.out` names it, and how many commits of each, the latest.
 COMMITS, GREEN = "commits", "green"
 KEPT_MAX = 100
-#: Without the reason, which is not for everybody who reads the repository.
-_HOW = {"force_released": "force-released", "cancelled": "cancelled"}
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -329,7 +328,8 @@ class ClaimStatuses:
         known = sorted(str(one) for one in named if runs.knows(one))
         if refused:
             lost = refused[0]
-            how = _HOW[lost.how] if lost.by is None else f"{lost.by['agent']} took over"
+            # Without the reason, which is not for everybody who reads the repository.
+            how = OUTCOMES[lost.how].word if lost.by is None else f"{lost.by['agent']} took over"
             return _status(FAILURE, f"claim {lost.token} of {lost.item} was lost: {how} (commit {lost.commit[:12]})")
         if known:
             return _status(SUCCESS, f"no claim was lost: {', '.join(known)}")

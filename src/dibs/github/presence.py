@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from dibs.model import CANCELLED, IN_PROGRESS, PENDING_APPROVAL
+from dibs.rules.event_kinds import LOST, OUTCOMES
 from dibs.text import times
 from dibs.value import Value
 
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
     from dibs.model import Detail
 
 NAME_LENGTH_MAX = 100
-#: How the last run ended, by its outcome. Any other outcome: its claim was lost.
-ENDED = {
-    "done": "finished this",
-    "submitted": "submitted this for approval",
-    "failed": "could not finish this",
-    "rejected": "rejected this",
-    "released": "stopped working on this",
-    "forgotten": "stopped working on this",
-    "handed": "handed this on",
-}
-LOST = "lost the claim of this"
 _NOT_IN_SPAN = re.compile(r"[`\s]+")
 
 
@@ -46,7 +36,7 @@ def presence(detail: Detail) -> Presence:
         return Presence(text=text, agent=holder)
     if run is None:
         return Presence(text=None)
-    how = ENDED.get(run.outcome or "", LOST)
+    how = OUTCOMES.get(run.outcome or "", LOST).sentence
     text = f"{name(run.agent)} {how} on {instant(run.ended_at or run.started_at)}."
     if detail.item.status == CANCELLED:
         text += " The work was cancelled."

@@ -12,6 +12,7 @@ from functools import partial
 from dibs.errors import ItemNotFound, StoreUnavailable
 from dibs.guard import git
 from dibs.guard.trailers import Trailer
+from dibs.rules.event_kinds import OUTCOMES
 from dibs.rules.lost_runs import UNCHOSEN, Loss, loss
 from dibs.value import Value
 
@@ -33,7 +34,6 @@ LATEST_BYTES = 4_000_000
 ITEM_RUNS_MAX = 100_000
 #: Each of so many ranges is read by a git of its own.
 RANGES_MAX = 1000
-_HOW = {"force_released": "was force-released", "cancelled": "was cancelled"}
 
 
 class Refused(Value):
@@ -57,7 +57,7 @@ class Refused(Value):
     def _loss(self) -> str:
         if self.by is not None:
             return f"{self.by['agent']} (session {self.by['session']}) took over"
-        return _HOW[self.how] + (f": {self.reason}" if self.reason else "")
+        return f"was {OUTCOMES[self.how].word}" + (f": {self.reason}" if self.reason else "")
 
 
 class Verdict(Value):

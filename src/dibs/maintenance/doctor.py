@@ -13,6 +13,7 @@ from itertools import pairwise
 from dibs.errors import StoreUnusable
 from dibs.maintenance import webhook_check
 from dibs.model import DONE, ENDED, IN_PROGRESS, READY, Claim, Event, Item, Run, Session, SoftClaim, Ticket
+from dibs.rules.event_kinds import changing
 from dibs.rules.replay import fold
 from dibs.rules.resources import Hold, conflict
 from dibs.rules.sessions import ANCESTORS_MAX
@@ -34,8 +35,7 @@ RESTORE = "keep a copy of the board, then bring back a backup with dibs restore 
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
 LEAVE_OUT = "dibs backup FILE, then dibs restore FILE: that leaves the record out"
-#: The kinds of event that may raise an item's token.
-TOKEN_EVENTS = frozenset({"added", "claimed", "restored", "found"})
+GIVING_TOKENS = changing("token")
 #: The records of an item that it may have several of, by kind: where a `History` keeps them.
 LISTS = {"claim": "claims", "soft_claim": "soft_claims", "ticket": "tickets", "run": "runs", "event": "events"}
 
@@ -382,7 +382,7 @@ def _tokens(events: list[Event]) -> tuple[list[int], list[int]]:
         kind, data = event.kind, event.data
         if data.get("void_from") is not None:
             given, claimed = [], [token for token in claimed if token < data["void_from"]]
-        if kind in TOKEN_EVENTS:
+        if kind in GIVING_TOKENS:
             given.append(event.token)
         if kind == "claimed":
             claimed.append(event.token)

@@ -49,8 +49,8 @@ def done(
     """End the item, or submit its result if that is reviewed. Unlike a draft, a result does not withdraw an approval:
     another run would do the work that was approved."""
     if state.item.review:
-        end = ("done", "submitted", PENDING_APPROVAL)
-        return _end(*end, now, state, claim, reason=note, links=links, cost=cost, needs_approval=True)
+        given: dict[str, Any] = {"links": links, "cost": cost, "needs_approval": True}
+        return _end("done", "submitted", PENDING_APPROVAL, now, state, claim, reason=note, **given)
     return _end("done", "done", DONE, now, state, claim, reason=note, links=links, cost=cost)
 
 

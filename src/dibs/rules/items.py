@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 #: The fields that people write: the event `added` has all of them, `edited` those that changed.
 CONTENT = tuple(name for name in NewItem._fields if name != "id")
+#: What every item begins with.
+AT_FIRST: dict[str, Any] = {
+    **{"approved": False, "attempts": 0, "strikes": 0, "failures": 0, "offered_to": None, "offer_expires_at": None},
+}
 #: Fields that an approval covers: editing one withdraws the approval.
 APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
 #: Fields that only an admin changes, and what they decide.
@@ -37,18 +41,13 @@ def add(now: int, new: NewItem, *, actor: str, token_floor: int, blockers: Seque
     item = Item(
         id=new.id,
         **content,
-        approved=False,
+        **AT_FIRST,
         status="",
         created_by=actor,
         created_at=now,
         updated_at=now,
-        attempts=0,
-        strikes=0,
-        failures=0,
         token=token_floor,
         revision=1,
-        offered_to=None,
-        offer_expires_at=None,
     )
     item = item.replace(status=table.rest(item, now, blocked=bool(blockers)))
     event = Event(

@@ -8,7 +8,7 @@ continues it.
 from __future__ import annotations
 
 from dibs.model import CANCELLED
-from dibs.rules.fencing import LAPSED
+from dibs.rules.event_kinds import ADMIN, LAPSE, RESTORE, ended_by
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 TAKEN_OVER = "taken_over"
 #: Outcomes that an admin chose.
-REVOKED = frozenset({"force_released", "cancelled"})
+REVOKED = ended_by(ADMIN)
 #: Outcomes that nobody chose. A restore ends every claim of the board, without regard to its holder.
-UNCHOSEN = LAPSED | {"restored"}
+UNCHOSEN = ended_by(LAPSE, RESTORE)
 
 
 class Loss(Value):

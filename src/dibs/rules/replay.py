@@ -3,9 +3,10 @@ read no item again."""
 
 from __future__ import annotations
 
-from dibs.model import EDITABLE, READY, Event, Item
+from dibs.model import READY, Event, Item
 from dibs.rules.decision import EVENT_FIELDS
-from dibs.rules.items import CONTENT
+from dibs.rules.event_kinds import EVENT_KINDS
+from dibs.rules.items import AT_FIRST, CONTENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 #: The fields in the data of an event that are the item's. Sets, because the name of each entry is looked up in one.
 _ADDED = frozenset(CONTENT)
 _DECIDED = frozenset(EVENT_FIELDS)
-_EDITED = _DECIDED | frozenset(EDITABLE)
+_CHANGED = {kind.name: frozenset(kind.changes) for kind in EVENT_KINDS}
 
 
 def fold(events: Iterable[Event]) -> Item | None:
@@ -44,19 +45,14 @@ def after(item: T, event: Event) -> T:
 def _added(event: Event) -> dict[str, Any]:
     fields = {
         **Item.defaults(),
+        **AT_FIRST,
         "id": event.item,
-        "approved": False,
         "status": event.status,
         "created_by": event.actor,
         "created_at": event.at,
         "updated_at": event.at,
-        "attempts": 0,
-        "strikes": 0,
-        "failures": 0,
         "token": event.token,
         "revision": event.number,
-        "offered_to": None,
-        "offer_expires_at": None,
     }
     for name, value in event.data.items():
         if name in _ADDED:
@@ -73,9 +69,7 @@ def _change(fields: dict[str, Any], event: Event) -> None:
     fields["token"] = event.token
     if kind == "claimed":
         fields["attempts"] += 1
-    elif kind == "found":
-        fields["attempts"] = event.data.get("attempts", fields["attempts"])
-    names = _EDITED if kind == "edited" else _DECIDED
+    names = _CHANGED.get(kind, _DECIDED)
     for name, value in event.data.items():
         if name in names and name in fields:
             fields[name] = tuple(value) if isinstance(value, list) else value

@@ -10,23 +10,15 @@ from __future__ import annotations
 from dibs.errors import Invalid
 from dibs.model import PENDING_APPROVAL
 from dibs.model.webhooks import DeadLetter, Taken
+from dibs.rules import event_kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.model import Event
     from dibs.model.webhooks import Attempt, Webhook
 
-#: Every kind of event. `claimable` is the one that follows whatever made an item ready.
-EVENT_KINDS = (
-    *("added", "edited", "claimable", "offered", "offer_lapsed", "unblocked", "blocked", "due", "claimed"),
-    *("progress", "released", "handed", "forgotten", "force_released", "expired", "owner_died", "done", "failed"),
-    *("submitted", "approved", "sent_back", "rejected", "parked", "unparked", "retried", "reopened", "cancelled"),
-    *("restored", "annotated", "found"),
-)
 #: What a webhook can be about: a kind of event, or `pending_approval`, every event that lets an item wait for approval.
-KINDS = (*EVENT_KINDS, PENDING_APPROVAL)
-#: Events that leave an item where it was, so that it waited for approval before.
-_LEAVES_STATUS = frozenset({"progress", "annotated"})
+KINDS = (*event_kinds.BY_NAME, PENDING_APPROVAL)
 FORMATS = ("json", "slack")
 #: What the caller that adds a webhook decides.
 GIVEN = ("id", "url", "kinds", "projects", "format", "allow_private", "give_up_seconds")
@@ -47,7 +39,9 @@ def kind_of(webhook: Webhook, event: Event) -> str | None:
 
 
 def _starts_to_wait(event: Event) -> bool:
-    if event.status != PENDING_APPROVAL or event.kind in _LEAVES_STATUS:
+    kind = event_kinds.BY_NAME.get(event.kind)
+    # An item that keeps its status waited for approval before.
+    if event.status != PENDING_APPROVAL or (kind is not None and not kind.after):
         return False
     return event.kind != "edited" or bool(event.data.get("needs_approval"))
 

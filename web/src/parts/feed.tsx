@@ -7,14 +7,9 @@ import { back, begin, isAsking, problem } from "../state/history";
 import { now } from "../state/clock";
 import { isLive } from "../state/lamp";
 import { ago, moment, when } from "../state/text";
+import { TONES } from "./marks";
 import { Text } from "./bits";
 import { ItemLink, SessionText } from "./words";
-
-const TONES: Record<string, string> = {
-  ...{ done: "green", approved: "green", added: "green", unblocked: "green", claimed: "blue", offered: "blue", handed: "blue" },
-  ...{ failed: "red", rejected: "red", owner_died: "red", expired: "amber", released: "amber", forgotten: "amber" },
-  ...{ sent_back: "amber", parked: "amber", submitted: "violet", force_released: "violet", cancelled: "violet" },
-};
 
 export function words(event: Event): string {
   const { reason, note, comment, to, ttl_seconds } = event.data as Record<string, string | number | undefined>;

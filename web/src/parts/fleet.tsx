@@ -4,6 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { now } from "../state/clock";
 import { SPAN_MS_MIN } from "../state/series";
 import { RunsWindow } from "../state/window";
+import { LAPSED } from "./marks";
 import { lanesOf, stacked } from "./fleet_lanes";
 import { type Lane, LANE, Lanes } from "./lanes";
 import { openItem } from "./bits";
@@ -13,7 +14,7 @@ const SPAN_MS = 2 * 3600_000;
 
 const trouble = (lane: Lane): number =>
   (lane.runs.some((run) => run.silentSince) ? 4 : 0) +
-  lane.runs.filter((run) => ["failed", "expired", "owner_died"].includes(run.outcome ?? "")).length;
+  lane.runs.filter((run) => ["failed", ...LAPSED].includes(run.outcome ?? "")).length;
 
 export function Fleet() {
   const found = useMemo(() => new RunsWindow(), []);

@@ -5,6 +5,7 @@ import { ask } from "../state/http";
 import { isLive, lamp } from "../state/lamp";
 import { say } from "../state/notices";
 import { prefs, set } from "../state/prefs";
+import { ACTIONS } from "../state/actions";
 import { help } from "./dialogs";
 
 const KEYS: [keys: string, meaning: string][] = [
@@ -27,14 +28,10 @@ const KEYS: [keys: string, meaning: string][] = [
   ["?", "this help"],
   ["n", "new item"],
   ["e", "edit"],
-  ["a", "approve"],
-  ["A", "approve as done"],
-  ["b", "send back"],
-  ["R", "reject"],
-  ["r", "retry, reopen"],
-  ["p", "park, unpark"],
-  ["c", "cancel"],
-  ["F", "force-release"],
+  ...[...new Set(ACTIONS.map((one) => one.key))].map((key): [string, string] => [
+    key,
+    ACTIONS.flatMap((one) => (one.key === key ? one.label : [])).join(", "),
+  ]),
 ];
 
 function Choice({ label, name, options }: { label: string; name: "rows" | "theme" | "keys"; options: string[] }) {

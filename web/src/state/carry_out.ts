@@ -1,7 +1,8 @@
 /** Sends an action to the server, and says what came of it. */
 import "../core";
 import type { Brief, Bulk } from "../api";
-import { type Action, decided, seen } from "./actions";
+import type { Action } from "../rules";
+import { decided, seen } from "./actions";
 import { say } from "./notices";
 import { ask, itemPath, Problem } from "./http";
 import { many } from "./text";
@@ -11,7 +12,7 @@ export async function carryOut(action: Action, targets: Brief[], args: Record<st
   try {
     if (targets.length === 1) {
       const [item] = targets as [Brief];
-      await ask("POST", itemPath(item.id, action.verb), { ...action.args?.(item), ...args });
+      await ask("POST", itemPath(item.id, action.verb), { ...asRead(action, item), ...action.args, ...args });
       // It has changed by this decision; nobody waits for a chance to read it again first.
       seen.delete(item.id);
       say(`${item.id}: ${action.label}`);
@@ -27,6 +28,10 @@ export async function carryOut(action: Action, targets: Brief[], args: Record<st
     say(error instanceof Problem ? error.message : String(error), true);
   }
 }
+
+/** What was read of the item, as its action wants it said. A plan has no token. */
+const asRead = ({ reads = [] }: Action, item: Brief) =>
+  Object.fromEntries(reads.flatMap((name) => (item[name] ? [[name, item[name]]] : [])));
 
 async function inBulk(action: Action, targets: Brief[], args: Record<string, unknown>): Promise<Bulk> {
   return await ask<Bulk>("POST", "/v1/bulk", {

@@ -2,20 +2,9 @@
 import type { Brief, Event, Seat, Waiter } from "../api";
 import { ENDED, feed, FEED_MAX, holdings, items, type Known, nextCounts, readEvent, seats, soon } from "./board";
 import type { Vitals } from "./stream";
+import { CONTENT, DECIDED, DEFAULTS } from "../rules";
 
 const RECENT_MAX = 10;
-/** Fields of an item that an event may carry; those of its text only when it was added or edited. */
-const STATE = ["strikes", "failures", "not_before", "needs_approval", "approved", "offered_to", "offer_expires_at"];
-const CONTENT = [
-  ...["title", "project", "type", "action", "phase", "labels", "priority", "depends_on", "not_before"],
-  ...["timeout_seconds", "retries", "needs_approval"],
-];
-const DEFAULTS = {
-  ...{ title: "", project: "default", type: "task", action: "", phase: null, labels: [], priority: 5 },
-  ...{ depends_on: [], not_before: null, timeout_seconds: 28800, retries: 0, needs_approval: false, approved: false },
-  ...{ attempts: 0, strikes: 0, failures: 0, offered_to: null, offer_expires_at: null, open_blockers: [], waiters: 0 },
-  reason: null,
-};
 
 /** False if the event is about an item that this tab does not have. */
 export function applyEvent(event: Event): boolean {
@@ -62,6 +51,7 @@ export function applyVitals(vitals: Vitals): void {
 function added(event: Event): Brief {
   return {
     ...DEFAULTS,
+    reason: null,
     ...picked(event, CONTENT),
     id: event.item,
     status: event.status,
@@ -75,7 +65,7 @@ function added(event: Event): Brief {
 }
 
 function fold(item: Known, event: Event): Known {
-  const after = { ...item, ...picked(event, event.kind === "edited" ? [...STATE, ...CONTENT] : STATE) } as Known;
+  const after = { ...item, ...picked(event, event.kind === "edited" ? [...DECIDED, ...CONTENT] : DECIDED) } as Known;
   after.status = event.status;
   after.updated_at = event.at;
   after.revision = event.number;

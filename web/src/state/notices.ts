@@ -1,7 +1,7 @@
 /** What the page asks of its user, and tells. */
 import { signal } from "@preact/signals";
 import type { Brief } from "../api";
-import type { Action } from "./actions";
+import type { Action } from "../rules";
 
 export interface Question {
   action: Action;

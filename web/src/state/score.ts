@@ -1,5 +1,6 @@
 /** The score of a session at this second, by the rule of the server: it falls with silence, which sends no event. */
 import type { Deduction, Seat } from "../api";
+import { LAPSED } from "../event_kinds";
 import { holdings, settings } from "./board";
 import { ago } from "./text";
 
@@ -23,7 +24,7 @@ export function score(seat: Seat, now: number): { score: number; reasons: Deduct
     const count = ended.filter((run) => kinds.includes(run.outcome!)).length;
     if (count) add(code, Math.floor((points * count) / ended.length + 0.5), `${count} of ${ended.length} ${code}`);
   };
-  share("lost", 25, ["expired", "owner_died"]);
+  share("lost", 25, LAPSED);
   share("failed", 20, ["failed"]);
   const context = seat.meta.context_percent;
   if (typeof context === "number" && context > 85) add("context", 15, `context ${Math.round(context)} %`);

@@ -13,7 +13,7 @@ from dibs.board import connect
 from dibs.cli.demo import processes
 from dibs.cli.demo.processes import Processes
 from dibs.cli.demo.screen import Screen
-from dibs.cli.event_lines import KINDS
+from dibs.cli.event_lines import KIND_COLOURS
 from dibs.errors import DibsError
 from dibs.value import Value
 
@@ -104,7 +104,7 @@ class Fleet:
             return False
         self._reports.append(report)
         if report.kind not in UNPRINTED:
-            colour = "red" if report.kind == "refused" else KINDS.get(report.kind, "")
+            colour = "red" if report.kind == "refused" else KIND_COLOURS.get(report.kind, "")
             what, text = report.kind.replace("_", " "), f"{report.item:<14} {report.text}"
             self.screen.act(report.agent, what, text, colour)
         return True

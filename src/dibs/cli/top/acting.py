@@ -9,15 +9,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dibs.cli.render import number_of
+from dibs.cli.top import actions
 from dibs.cli.top.dialogs import Confirm, ConfirmAll, NewItem
 from dibs.errors import DibsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from dibs.cli.top.actions import Action
     from dibs.model import Detail
     from dibs.model.dashboard import Brief
+    from dibs.rules.actions import Action
 
 
 class Acting:
@@ -67,11 +68,11 @@ class Acting:
         self.run_worker(wait(), group="call")
 
     async def _carry_out(self: Any, action: Action, read: Detail, answer: str) -> None:
-        await asyncio.to_thread(action.call, self.board, read, answer)
+        await asyncio.to_thread(actions.call, action, self.board, read, answer)
         self.say(f"{read.item.id}: {action.label}", "green")
 
     async def _carry_out_on_all(self: Any, action: Action, items: list[Brief]) -> None:
-        found = await asyncio.to_thread(action.call_all, self.board, items)
+        found = await asyncio.to_thread(actions.call_all, action, self.board, items)
         self.current.deselect()
         text = f"{action.label}: {number_of(len(found.done), 'item')}"
         if not found.refused:

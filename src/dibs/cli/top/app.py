@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from dibs.board import Board
     from dibs.cli.parser import Args
-    from dibs.cli.top.actions import Action
     from dibs.cli.top.calls import ReadItem
     from dibs.cli.top.feed import Whole
     from dibs.model.dashboard import Brief
+    from dibs.rules.actions import Action
 
     T = TypeVar("T")
 

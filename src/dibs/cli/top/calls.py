@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.cli.context import Cli
+from dibs.cli.listing import OPEN
 from dibs.cli.render import Paint, table
 from dibs.cli.show import item_lines
 from dibs.cli.top import attention
-from dibs.cli.top.actions import ALL_OPEN
 from dibs.model import ENDED
 from dibs.value import Value
 
@@ -60,6 +60,6 @@ def read_page(board: Board, text: str) -> Paged:
     """The first items that match a filter."""
     fields, words = attention.parse(text)
     wanted: dict[str, Any] = {name: tuple(fields.get(name, ())) for name in ("status", "project", "type", "label")}
-    wanted["status"] = wanted["status"] or ALL_OPEN
+    wanted["status"] = wanted["status"] or OPEN
     agent = next(iter(fields.get("agent", ())), None)
     return board.page(**wanted, agent=agent, q=" ".join(words) or None, limit=PAGE)

@@ -10,9 +10,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from dibs.cli.render import clean, number_of, quoted
-from dibs.cli.top.actions import token_of
+from dibs.cli.top.actions import BULK_KEYS, token_of
 from dibs.cli.top.rows import style_of
 from dibs.model import PENDING_APPROVAL
+from dibs.rules.actions import by_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from dibs.cli.top.actions import Action
     from dibs.model import Detail
     from dibs.model.dashboard import Brief
+    from dibs.rules.actions import Action
+
+
+def _meaning(key: str, labels: list[str]) -> str:
+    return " or ".join(labels) + ("; also a selection" if key in BULK_KEYS else "")
+
 
 KEYS = (
     ("g n  g q  g f", "now, queue, in flight"),
@@ -36,17 +42,13 @@ KEYS = (
     ("/", "filter: status:ready label:web words"),
     ("x  X", "select; select up to here"),
     ("n  e", "new item; how to edit this one"),
-    ("a  A", "approve; approve as done"),
-    ("b  R", "send back, reject"),
-    ("r  p  c", "retry or reopen, park or unpark, cancel; also a selection"),
-    ("F", "force-release"),
+    *((key, _meaning(key, [one.label for one in actions])) for key, actions in by_key().items()),
     (".  w", "pause the screen; wall display"),
     ("?  q", "this help; quit"),
 )
 SCROLLS = {"j": 1, "down": 1, "k": -1, "up": -1, "pagedown": 5, "pageup": -5}
 #: How many of the selected items a question names.
 ITEMS_NAMED = 5
-QUESTIONS = {"comment": "What should be different?", "reason": "Why?"}
 
 
 class Question(ModalScreen[str | None]):
@@ -101,7 +103,7 @@ class Confirm(Question):
     def __init__(self, action: Action, read: Detail) -> None:
         super().__init__()
         self._action, self._read = action, read
-        self.asks = None if action.asks is None else QUESTIONS[action.asks]
+        self.asks = None if action.asks is None else action.asks[1]
 
     def facts(self) -> Iterator[Widget]:
         yield Static(Text(f"{self._action.label} {clean(self._read.item.id)}?", style="bold"))

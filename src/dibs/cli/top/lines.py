@@ -13,8 +13,8 @@ from dibs.model import BLOCKED, IN_PROGRESS, READY, SCHEDULED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.cli.top.actions import Action
     from dibs.cli.top.state import BoardState
+    from dibs.rules.actions import Action
 
 NAME_COLUMNS = 24
 #: The first that fits beside the actions.

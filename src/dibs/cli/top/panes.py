@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from dibs.cli.event_lines import KINDS, details
-from dibs.cli.render import OUTCOME_COLOURS, STATUS_COLOURS, agent_colour
+from dibs.cli.event_lines import KIND_COLOURS, details
+from dibs.cli.render import STATUS_COLOURS, agent_colour
 from dibs.cli.top import attention
 from dibs.cli.top.attention import short
 from dibs.cli.top.rows import HATCH, Column, Rows, bar
 from dibs.model import PENDING_APPROVAL, READY
+from dibs.rules.event_kinds import OUTCOMES
 from dibs.text import priorities, times
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ MARK_COLOURS = {
     "overdue": "bold red",
 }
 RANKS = ("magenta", "yellow", "yellow", "red")
-#: The last ten runs of a session in signs, as on the dashboard: done, submitted, failed, lost, handed; else released.
-SIGNS = {"done": "✓", "submitted": "»", "failed": "✕", "expired": "!", "owner_died": "!", "handed": "→", None: "·"}
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 GONE: Cell = ("", "dim")
 
@@ -187,7 +186,7 @@ class Sessions(Rows):
         return (
             *((str(score), colour), (seat.id, "bold"), (seat.agent, agent_colour(seat.agent)), (seat.kind, "dim")),
             *((short((state.now - seat.seen_at) / 1000), "dim"), (", ".join(seat.holding), "")),
-            *((lease, MARK_COLOURS[mark]), ("".join(SIGNS.get(run.outcome, "↺") for run in seat.recent), "")),
+            *((lease, MARK_COLOURS[mark]), ("".join(_sign(run.outcome) for run in seat.recent), "")),
             ("  ".join(texts), "yellow"),
         )
 
@@ -247,9 +246,14 @@ class Events(Rows):
             return (GONE,) * 5
         what = event.kind.replace("_", " ")
         return (
-            *((clock_or_day(event.at), "dim"), (event.item, "bold"), (what, KINDS.get(event.kind, ""))),
+            *((clock_or_day(event.at), "dim"), (event.item, "bold"), (what, KIND_COLOURS.get(event.kind, ""))),
             *((event.session or event.actor, "dim"), (details(event)[1], "")),
         )
+
+
+def _sign(outcome: str | None) -> str:
+    """A run in one sign, as on the dashboard."""
+    return OUTCOMES[outcome].sign if outcome in OUTCOMES else "·"
 
 
 def lease_of(state: BoardState, held: Held) -> tuple[str, str, str]:
@@ -293,7 +297,7 @@ def holder_of(state: BoardState, item: Brief) -> Cell:
     if item.status == READY:
         return "--", "dim"
     blocker = f" by {item.open_blockers[0].item}" if item.open_blockers else ""
-    colour = STATUS_COLOURS.get(item.status) or OUTCOME_COLOURS.get(item.status, "")
+    colour = STATUS_COLOURS.get(item.status, "")
     return item.status.replace("_", " ") + blocker, colour
 
 

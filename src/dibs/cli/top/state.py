@@ -11,10 +11,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dibs import config
-from dibs.model import BLOCKED, DONE, ENDED, FAILED, IN_PROGRESS, Event
+from dibs.model import BLOCKED, DONE, ENDED, FAILED, IN_PROGRESS, Event, NewItem
 from dibs.model.dashboard import Brief, Held, PastRun, Remark, Seat, VitalChange, Waiter
 from dibs.model.results import Blocker
 from dibs.rules import replay
+from dibs.rules.items import AT_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,10 +27,9 @@ RECENT_MAX = 10
 #: A screen that is open for days must not collect every item that ever ended.
 ITEMS_MAX = 8_000
 DEFAULTS: dict[str, Any] = {
-    **{"title": "", "project": "default", "type": "task", "action": "", "phase": None, "labels": (), "priority": 5},
-    **{"depends_on": (), "not_before": None, "timeout_seconds": 28_800.0, "retries": 0, "needs_approval": False},
-    **{"approved": False, "attempts": 0, "strikes": 0, "failures": 0, "offered_to": None, "offer_expires_at": None},
-    **{"open_blockers": (), "waiters": 0},
+    **{name: value for name, value in NewItem.defaults().items() if name in Brief._fields},
+    **AT_FIRST,
+    **{"title": "", "open_blockers": (), "waiters": 0},
 }
 
 

@@ -9,20 +9,15 @@ from typing import Any
 from dibs.board import Board
 from dibs.errors import SessionNotFound
 from dibs.model import ENDED, Claim, Event, Holding, Item, Run, Session, SessionView, Stats
+from dibs.rules.event_kinds import OUTCOMES
 from dibs.text import priorities, times
 
 #: Which of the contract's events an event of the feed becomes, if a session held the item.
 EVENTS = {
     "claimed": "task:claimed",
+    **dict.fromkeys(OUTCOMES, "task:released"),
     "expired": "task:claim-expired",
     "owner_died": "task:claim-orphaned",
-    **dict.fromkeys(
-        (
-            *("released", "done", "failed", "submitted", "rejected"),
-            *("forgotten", "handed", "force_released", "cancelled", "restored"),
-        ),
-        "task:released",
-    ),
 }
 #: Outcomes that the contract has its own word for.
 REASONS = {"done": "completed", "owner_died": "session_dead"}

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from dibs.model import Event
+from dibs.rules.event_kinds import OUTCOMES
 from dibs.server.api.endpoints import AuthRoute, Content, describe
 from dibs.server.ops.board_metrics import OTHER, BoardCollector
 from dibs.server.ops.certificates import Certificate
@@ -28,21 +29,6 @@ from dibs.server.service import Service
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Responses that last until the client disconnects: their duration says nothing about the server. Refusals count.
 STREAMS = frozenset({"/api/events"})
-#: The events that end a run.
-ENDS = (
-    "done",
-    "failed",
-    "released",
-    "handed",
-    "submitted",
-    "rejected",
-    "cancelled",
-    "expired",
-    "owner_died",
-    "forgotten",
-    "force_released",
-    "restored",
-)
 #: Start times are kept for this many items; durations of others are not observed.
 STARTS_MAX = 50_000
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -59,7 +45,7 @@ class Metrics:
         self._registry.register(GithubBudgets(service.board, service.store_state))
         self._claims = Counter("dibs_claims", "Granted claims", registry=self._registry)
         self._ends = Counter("dibs_runs_ended", "Ended runs, by outcome", ["outcome"], registry=self._registry)
-        for outcome in ENDS:
+        for outcome in OUTCOMES:
             self._ends.labels(outcome)
         self._time_to_claim = Histogram(
             "dibs_time_to_claim_seconds",
@@ -93,7 +79,7 @@ class Metrics:
                 self._claims.inc()
                 self._claimed_since.start(event)
                 _observe(self._time_to_claim, self._ready_since.stop(event))
-            elif event.kind in ENDS and event.session is not None:
+            elif event.kind in OUTCOMES and event.session is not None:
                 # Without a session, the item was rejected or cancelled while no session held it.
                 self._ends.labels(event.kind).inc()
                 _observe(self._duration, self._claimed_since.stop(event))
