@@ -23,7 +23,7 @@ METHODS = {"one", "all", "each", "stream", "scalar", "run", "run_one", "put_item
 
 
 def every(statements: Statements) -> dict[str, str]:
-    return {name: sql for file in FILES for name, sql in statements.of_file(file).items()}
+    return {name: statements[name] for file in FILES for name in statements.of_file(file)}
 
 
 def of_folder(folder: str) -> dict[str, str]:

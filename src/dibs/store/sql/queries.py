@@ -10,7 +10,7 @@ have those that differ. SQLite gets a shared statement after the replacements in
     :@item            their parameters
     @in(:ids)         SQLite: IN (SELECT value FROM json_each(:ids))
                       PostgreSQL: = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
-    (@@NAME)          the text of the statement NAME, which comes before in the same file
+    (@@NAME)          the text of the statement NAME
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", 
 SQLITE_REPLACEMENTS = (
     ("dibs.", ""),  # no schemas
     *(("::text", ""), ("::json", ""), ("::bigint", "")),  # a parameter has the type of its value
-    *(("FOR UPDATE SKIP LOCKED", ""), ("FOR UPDATE", ""), ("FOR SHARE", "")),  # a writer has the lock of the board
+    *((" FOR UPDATE SKIP LOCKED", ""), (" FOR UPDATE", ""), (" FOR SHARE", "")),  # a writer has the lock of the board
     *(("greatest(", "max("), ("least(", "min(")),
     ("json_array_elements_text(", "json_each("),  # the column is called `value` in both
 )
@@ -100,42 +100,45 @@ def _without_comments(sql: str) -> str:
 
 
 class Statements(dict[str, str]):
-    """Each file is read, in all folders, when the first of its statements is used."""
+    """Each file is read, in all folders, when the first of its statements is used; a statement is expanded when it is
+    used itself."""
 
     def __init__(self, expand: Callable[[str], str], *folders: str) -> None:
         self._expand = expand
         self._folders = folders
+        self._blocks: dict[str, str] = {}
         self._read: set[str] = set()
 
     def __missing__(self, name: str) -> str:
-        for file_name in FILES:
-            if file_name not in self._read:
-                # Marked as read only afterwards: another thread that skipped it would miss the statement.
-                self.update(self.of_file(file_name))
-                self._read.add(file_name)
-            if dict.__contains__(self, name):
-                return self[name]
-        raise KeyError(name)
+        sql = self[name] = self._expand(self._text(name))
+        return sql
 
     def of_file(self, file_name: str) -> dict[str, str]:
+        """The statements of a file as they stand there, each with its comments and those of the next one."""
         found: dict[str, str] = {}
         for folder in self._folders:
-            found.update(self._read_file(os.path.join(folder, file_name)))
+            with open(os.path.join(folder, file_name), encoding="utf-8") as file:
+                for block in file.read().split("-- name: ")[1:]:
+                    name, _, sql = block.partition("\n")
+                    found[name] = sql
         return found
 
-    def _read_file(self, path: str) -> dict[str, str]:
-        with open(path, encoding="utf-8") as file:
-            text = self._expand(file.read())
-        found: dict[str, str] = {}
-        for block in text.split("-- name: ")[1:]:
-            name, _, sql = block.partition("\n")
-            if "--" in sql:
-                sql = _without_comments(sql)
-            # Short, because a prepared statement is looked up by its text, each time that it is executed.
-            sql = " ".join(sql.split())
-            while "@@" in sql:
-                before, _, after = sql.partition("@@")
-                used = next(used for used in found if after.startswith(f"{used})"))
-                sql = before + found[used] + after.removeprefix(used)
-            found[name] = sql
-        return found
+    def _text(self, name: str) -> str:
+        sql = self._block(name)
+        if "--" in sql:
+            sql = _without_comments(sql)
+        # Short, because a prepared statement is looked up by its text, each time that it is executed.
+        sql = " ".join(sql.split())
+        while "@@" in sql:
+            before, _, after = sql.partition("@@")
+            used, _, after = after.partition(")")
+            sql = f"{before}{self._text(used)}){after}"
+        return sql
+
+    def _block(self, name: str) -> str:
+        for file_name in FILES:
+            if name not in self._blocks and file_name not in self._read:
+                # Marked as read only afterwards: another thread that skipped it would miss the statement.
+                self._blocks.update(self.of_file(file_name))
+                self._read.add(file_name)
+        return self._blocks[name]
