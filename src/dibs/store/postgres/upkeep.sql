@@ -1,9 +1,5 @@
 -- Statements about agents, sessions, keys, soft claims, dependencies and pruning.
 
--- name: items_of_session
-SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item
-LIMIT CASE WHEN :limit < 0 THEN NULL ELSE :limit END
-
 -- Live sessions that hold nothing, wait for nothing, have no live child, and were not seen since; with `among`, of these.
 -- name: silent_sessions
 SELECT s.id FROM dibs.sessions s

@@ -23,6 +23,9 @@ ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, kind = excluded.kind, hos
 UPDATE dibs.runs SET links = :links::json, checks = :checks::json, cost = :cost::json
 WHERE item = :item AND token = :token AND outcome IS NOT DISTINCT FROM :outcome::text
 
+-- name: items_of_session
+SELECT item FROM dibs.claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
+
 -- What ends with a session, in one round trip: items that it holds or waits for, and its live children.
 -- name: around_session
 SELECT item, NULL FROM dibs.claims WHERE session = :session

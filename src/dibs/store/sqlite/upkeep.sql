@@ -1,8 +1,5 @@
 -- Statements about agents, sessions, keys, soft claims, dependencies, the sweep and pruning.
 
--- name: items_of_session
-SELECT item FROM claims WHERE session = :session ORDER BY claimed_at, item LIMIT :limit
-
 -- name: trim_requests
 DELETE FROM requests WHERE (actor, id) IN (
     SELECT actor, id FROM requests
