@@ -1,7 +1,6 @@
 """The statements of the PostgreSQL store, with the types of its columns.
 
-JSON and lists are read and written as JSON text, so that rows are the same as SQLite's. `@columns_of_item` stands for
-the plain list of columns, for an INSERT, and `@live_items` for the items that have not ended.
+JSON and lists are read and written as JSON text, so that rows are the same as SQLite's.
 """
 
 from __future__ import annotations
@@ -9,22 +8,13 @@ from __future__ import annotations
 import os
 import re
 
-from dibs.store.sql.queries import COLUMNS, Statements
+from dibs.store.sql.queries import SHARED, Statements, expand
 
 JSON = frozenset({"payload", "links", "cost", "checks", "data", "meta", "details"})
-#: The items that have not ended, in parts of which each has an index; items in progress are found through their claims.
-LIVE_ITEMS = """(
-    SELECT * FROM dibs.items WHERE status IN ('pending_approval', 'blocked', 'parked')
-    UNION ALL SELECT * FROM dibs.items WHERE status = 'scheduled'
-    UNION ALL SELECT * FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL
-    UNION ALL SELECT * FROM dibs.items
-              WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
-    UNION ALL SELECT i.* FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status = 'in_progress'
-) AS live_items"""
 LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
 
 
-def _read(column: str) -> str:
+def _read(_kind: str, column: str) -> str:
     if column in JSON:
         return f"{column}::text"
     return f"to_json({column})::text" if column in LISTS else column
@@ -36,14 +26,10 @@ def _parameter(column: str) -> str:
     return f"ARRAY(SELECT json_array_elements_text(:{column}::json))" if column in LISTS else f":{column}"
 
 
-def expand(text: str) -> str:
+def expand_for_postgres(text: str) -> str:
     """Expand the macros, and turn parameters into psycopg's."""
-    text = text.replace("@live_items", LIVE_ITEMS)
-    for name, columns in COLUMNS.items():
-        text = text.replace(f"@columns_of_{name}", ", ".join(columns))
-        text = text.replace(f":@{name}", ", ".join(map(_parameter, columns)))
-        text = text.replace(f"@{name}", ", ".join(map(_read, columns)))
+    text = expand(text, "= ANY (ARRAY(SELECT json_array_elements_text({}::json)))", _read, _parameter)
     return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
 
 
-STATEMENTS = Statements(os.path.dirname(__file__), expand)
+STATEMENTS = Statements(expand_for_postgres, os.path.dirname(__file__), SHARED)

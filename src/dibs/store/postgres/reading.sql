@@ -7,15 +7,9 @@ UNION SELECT id FROM dibs.items WHERE status = 'scheduled' AND not_before <= :no
 UNION SELECT id FROM dibs.items WHERE offer_expires_at <= :now
 
 -- name: items_around_sessions
-SELECT item FROM dibs.claims WHERE session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
+SELECT item FROM dibs.claims WHERE session @in(:sessions)
 UNION SELECT item FROM dibs.tickets
-WHERE closed_at IS NULL AND session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
-
--- name: items_by_id
-SELECT @item FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
-
--- name: claims_of_items
-SELECT @claim FROM dibs.claims WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
+WHERE closed_at IS NULL AND session @in(:sessions)
 
 -- name: latest_runs
 SELECT @run FROM dibs.runs
@@ -29,19 +23,12 @@ WHERE seq = ANY (ARRAY(SELECT (SELECT x.seq FROM dibs.runs x WHERE x.item = want
 
 -- name: open_tickets_of_items
 SELECT @ticket FROM dibs.tickets
-WHERE item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND closed_at IS NULL ORDER BY item, id
+WHERE item @in(:items) AND closed_at IS NULL ORDER BY item, id
 
 -- name: blockers_of_items
 SELECT d.item, d.needs, n.status FROM dibs.dependencies d JOIN dibs.items n ON n.id = d.needs
-WHERE d.item = ANY (ARRAY(SELECT json_array_elements_text(:items::json))) AND n.status <> 'done'
+WHERE d.item @in(:items) AND n.status <> 'done'
 ORDER BY d.item, d.needs
-
--- name: items_in_order
-SELECT id FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
-ORDER BY priority DESC, seq LIMIT :limit
-
--- name: ids
-SELECT id FROM dibs.items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
 
 -- A board may have a million ended items, which are read only if they are wanted, and many ready ones: of each lane, only
 -- the first are read.
@@ -56,8 +43,8 @@ SELECT @item FROM (
           AND (:subject::text IS NULL OR i.subject = :subject)
           AND (-i.priority, i.seq) > (-(:priority::double precision), :seq::double precision)
         ORDER BY i.seq LIMIT :limit) AS ready
-    WHERE (:projects::text = '[]' OR l.project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
-      AND (:types::text = '[]' OR l.type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
+    WHERE (:projects::text = '[]' OR l.project @in(:projects))
+      AND (:types::text = '[]' OR l.type @in(:types))
     UNION ALL SELECT * FROM dibs.items
               WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
     UNION ALL SELECT i.* FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status = 'in_progress'
@@ -66,45 +53,19 @@ SELECT @item FROM (
                 AND (SELECT bool_or(wanted IN ('done', 'failed', 'rejected', 'cancelled'))
                      FROM json_array_elements_text(:statuses::json) AS wanted)
 ) AS i
-WHERE status = ANY (ARRAY(SELECT json_array_elements_text(:statuses::json)))
-  AND (:projects::text = '[]' OR project = ANY (ARRAY(SELECT json_array_elements_text(:projects::json))))
-  AND (:types::text = '[]' OR type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))))
+WHERE status @in(:statuses)
+  AND (:projects::text = '[]' OR project @in(:projects))
+  AND (:types::text = '[]' OR type @in(:types))
   AND labels @> ARRAY(SELECT json_array_elements_text(:labels::json))
   AND (:subject::text IS NULL OR subject = :subject)
   AND (-priority, seq) > (-(:priority::double precision), :seq::double precision)
 ORDER BY priority DESC, seq LIMIT :limit
 
--- name: seq_of_run
-SELECT seq FROM dibs.runs WHERE item = :item AND token = :token
-
--- name: runs_of_item
-SELECT @run FROM dibs.runs WHERE item = :item ORDER BY token DESC LIMIT :limit
-
--- name: list_runs
-SELECT @run FROM dibs.runs
-WHERE (:item::text IS NULL OR item = :item) AND (:session::text IS NULL OR session = :session)
-  AND (:agent::text IS NULL OR agent = :agent) AND (:before::bigint IS NULL OR seq < :before)
-ORDER BY seq DESC LIMIT :limit
-
--- name: runs_of_session
-SELECT @run FROM dibs.runs WHERE session = :session ORDER BY seq DESC LIMIT :limit
-
 -- name: feed
 SELECT @event FROM dibs.events WHERE id > :after AND id <= :until ORDER BY id LIMIT :limit
 
--- name: feed_of_item
-SELECT @event FROM dibs.events WHERE item = :item AND id > :after ORDER BY number LIMIT :limit
-
 -- name: feed_newest
 SELECT @event FROM dibs.events WHERE id > :after AND id <= :until ORDER BY id DESC LIMIT :limit
-
--- name: feed_of_item_newest
-SELECT @event FROM dibs.events WHERE item = :item AND id > :after ORDER BY number DESC LIMIT :limit
-
--- name: list_activity
-SELECT @activity FROM dibs.activity
-WHERE (:item::text IS NULL OR item = :item) AND (:agent::text IS NULL OR agent = :agent)
-ORDER BY id DESC LIMIT :limit
 
 -- An item in progress has a claim. LATERAL, here and in `holdings`: with statistics from when there were few sessions, a
 -- join would compare each claim with each session.
@@ -117,38 +78,22 @@ FROM dibs.items JOIN (
     LEFT JOIN LATERAL (SELECT x.kind, x.parent FROM dibs.sessions x WHERE x.id = c.session OFFSET 0) s ON true
 ) AS held ON held = id
 
--- name: live_soft_claims
-SELECT @soft_claim FROM dibs.soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
-
--- name: latest_ticket
-SELECT @ticket FROM dibs.tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
-
--- name: list_agents
-SELECT @agent FROM dibs.agents ORDER BY name
-
--- name: list_sessions
-SELECT @session FROM dibs.sessions WHERE :ended OR ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
-
 -- Sessions with a claim, and the ancestors of children with one; with `among`, only of these sessions.
 -- name: owned_sessions
 WITH RECURSIVE ancestors (id) AS (
     SELECT s.parent FROM dibs.sessions s
     WHERE s.parent IS NOT NULL AND s.ended_at IS NULL AND EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
-      AND (:among::text IS NULL OR s.id = ANY (ARRAY(SELECT json_array_elements_text(:among::json))))
+      AND (:among::text IS NULL OR s.id @in(:among))
     UNION SELECT s.parent FROM ancestors a JOIN dibs.sessions s ON s.id = a.id WHERE s.parent IS NOT NULL
 )
 SELECT id, boot_id, pid_namespace, pid, start_time
 FROM dibs.sessions s
 WHERE ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
   AND EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id)
-  AND (:among::text IS NULL OR id = ANY (ARRAY(SELECT json_array_elements_text(:among::json))))
+  AND (:among::text IS NULL OR id @in(:among))
 UNION SELECT s.id, s.boot_id, s.pid_namespace, s.pid, s.start_time
 FROM ancestors a JOIN dibs.sessions s ON s.id = a.id
 WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_namespace
-
--- name: live_children
-SELECT id FROM dibs.sessions
-WHERE parent = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json))) AND ended_at IS NULL ORDER BY id
 
 -- By lane, which the index of ready items has, so that neither their rows nor their texts are compared. The index leaves
 -- out offered items.
@@ -174,40 +119,18 @@ FROM (
 ) AS ready
 GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIMIT :limit
 
--- name: live_claims
-SELECT @claim FROM dibs.claims WHERE expires_at > :now LIMIT :limit
-
--- Sessions of people with live claims.
--- name: holding_people
-SELECT DISTINCT s.id FROM dibs.claims c JOIN dibs.sessions s ON s.id = c.session
-WHERE c.expires_at > :now AND s.kind = 'person'
-
--- How many items wait for a person and since when, and the last backup.
--- name: upkeep_figures
-SELECT (SELECT count(*) FROM dibs.items WHERE status = 'pending_approval'),
-       (SELECT min(updated_at) FROM dibs.items WHERE status = 'pending_approval'),
-       (SELECT value FROM dibs.meta WHERE name = 'last_backup_at')
-
--- Live claims, sessions and tickets.
--- name: live_counts
-SELECT (SELECT count(*) FROM dibs.claims WHERE expires_at > :now AND (:agent::text IS NULL OR agent = :agent)),
-       (SELECT count(*) FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 AND (:agent::text IS NULL OR agent = :agent)),
-       (SELECT count(*) FROM dibs.tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent::text IS NULL OR agent = :agent))
-
--- name: conflicts_of_agent
-SELECT count(*) FROM dibs.activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
+-- The items that have not ended, in parts of which each has an index; items in progress are found through their claims.
+-- name: live_items
+SELECT * FROM dibs.items WHERE status IN ('pending_approval', 'blocked', 'parked')
+UNION ALL SELECT * FROM dibs.items WHERE status = 'scheduled'
+UNION ALL SELECT * FROM dibs.items WHERE status = 'ready' AND offered_to IS NULL
+UNION ALL SELECT * FROM dibs.items
+          WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
+UNION ALL SELECT i.* FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status = 'in_progress'
 
 -- name: briefs_of_status
-SELECT @brief FROM (SELECT * FROM @live_items UNION ALL SELECT * FROM dibs.items WHERE status = 'failed') AS i
+SELECT @brief FROM (SELECT * FROM (@@live_items) AS live_items UNION ALL SELECT * FROM dibs.items WHERE status = 'failed') AS i
 WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
-
--- Blocked by a dependency that has ended and is not done.
--- name: briefs_in_dead_ends
-SELECT @brief FROM dibs.items i
-WHERE status = 'blocked' AND EXISTS (
-    SELECT 1 FROM dibs.dependencies d JOIN dibs.items needed ON needed.id = d.needs
-    WHERE d.item = i.id AND needed.status IN ('failed', 'rejected', 'cancelled'))
-ORDER BY priority DESC, seq LIMIT :limit
 
 -- Found through the end of the feed: an index of ended items by time would cost every end of a run.
 -- name: briefs_ended
@@ -220,7 +143,7 @@ ORDER BY updated_at DESC, seq DESC LIMIT :limit
 
 -- What a page looks at: every item that has not ended; of the others the failed ones, and those at the end of the feed.
 -- name: page_items
-SELECT * FROM @live_items
+SELECT * FROM (@@live_items) AS live_items
 UNION ALL
 SELECT * FROM dibs.items
 WHERE id = ANY (ARRAY(
@@ -265,9 +188,6 @@ UNION ALL
    AND (:major::bigint IS NULL OR (major, minor) > (:major, :minor))
  ORDER BY major, minor LIMIT :limit)
 
--- name: briefs_by_id
-SELECT @brief FROM dibs.items WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:items::json)))
-
 -- name: live_queues
 SELECT t.id, t.item, t.session, t.agent, t.since_at, t.expires_at, i.offered_to
 FROM dibs.tickets t JOIN dibs.items i ON i.id = t.item
@@ -285,14 +205,6 @@ LEFT JOIN LATERAL (
 ) noted ON true
 ORDER BY c.expires_at, c.item
 
--- name: seats
-SELECT @session FROM dibs.sessions s WHERE ended_at IS NULL AND started_at > 0
-ORDER BY EXISTS (SELECT 1 FROM dibs.claims c WHERE c.session = s.id) DESC, seen_at DESC, id LIMIT :limit
-
--- name: claims_of_sessions
-SELECT @claim FROM dibs.claims WHERE session = ANY (ARRAY(SELECT json_array_elements_text(:sessions::json)))
-ORDER BY session, claimed_at, item
-
 -- A range of (session, seq) and not an equal session: for that the planner may search all runs by their age.
 -- name: runs_of_sessions
 SELECT r.session, r.item, r.token, r.started_at, r.ended_at, r.outcome
@@ -301,54 +213,6 @@ FROM json_array_elements_text(:sessions::json) AS wanted,
               WHERE (x.session, x.seq) > (wanted, 0) AND (x.session, x.seq) <= (wanted, 9223372036854775807)
               ORDER BY x.session DESC, x.seq DESC LIMIT :limit) r
 ORDER BY r.seq DESC
-
--- name: latest_event
-SELECT max(id) FROM dibs.events
-
--- name: beats
-SELECT item, expires_at, heartbeat_count FROM dibs.claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
-
--- name: seen_sessions
-SELECT id, seen_at FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 ORDER BY seen_at DESC, id LIMIT :limit
-
--- name: new_seats
-SELECT @session FROM dibs.sessions WHERE ended_at IS NULL AND started_at > 0 AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
-
--- name: event_range
-SELECT (SELECT min(id) FROM dibs.events), (SELECT max(id) FROM dibs.events)
-
--- name: event_from
-SELECT id, at FROM dibs.events WHERE id >= :id ORDER BY id LIMIT 1
-
--- name: run_range
-SELECT (SELECT min(seq) FROM dibs.runs), (SELECT max(seq) FROM dibs.runs)
-
--- name: run_from
-SELECT seq, started_at FROM dibs.runs WHERE seq >= :id ORDER BY seq LIMIT 1
-
--- name: runs_in_window
-SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
-FROM dibs.runs r
-WHERE r.seq >= :first AND r.seq <= :last AND r.started_at < :to AND (r.ended_at IS NULL OR r.ended_at > :from)
-  AND (:agent::text IS NULL OR r.agent = :agent) AND (:session::text IS NULL OR r.session = :session)
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = r.item AND i.project = :project))
-ORDER BY r.seq DESC LIMIT :limit
-
--- name: live_runs_before
-SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
-FROM dibs.claims c JOIN dibs.runs r ON r.item = c.item AND r.token = c.token
-WHERE r.seq < :first AND r.started_at < :to AND :from IS NOT NULL
-  AND (:agent::text IS NULL OR r.agent = :agent) AND (:session::text IS NULL OR r.session = :session)
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = r.item AND i.project = :project))
-ORDER BY r.seq DESC LIMIT :limit
-
--- name: refused_in_window
-SELECT a.at, a.item, a.session, a.code
-FROM dibs.activity a
-WHERE a.at >= :from AND a.at < :to
-  AND (:agent::text IS NULL OR a.agent = :agent) AND (:session::text IS NULL OR a.session = :session)
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = a.item AND i.project = :project))
-ORDER BY a.id DESC LIMIT :limit
 
 -- Items in progress are counted by their claims, in a small table, unless they are those of a project.
 -- name: unended_but_ready
@@ -371,40 +235,6 @@ UNION ALL SELECT 'ready', count(*) FROM (
               WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
                 AND (:project::text IS NULL OR project = :project)
 ) AS ready
-
--- name: events_in_series
-SELECT (e.at - :from) / :step, e.kind, count(*)
-FROM dibs.events e
-WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind IN ('claimed', 'done', 'failed', 'expired', 'owner_died')
-  AND (:agent::text IS NULL OR e.agent = :agent)
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
-GROUP BY 1, 2
-
--- name: changes_in_series
-SELECT (e.at - :from) / :step, before.status, e.status, count(*)
-FROM dibs.events e LEFT JOIN dibs.events before ON before.item = e.item AND before.number = e.number - 1
-WHERE e.id >= :first AND e.at >= :from AND before.status IS DISTINCT FROM e.status
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
-GROUP BY 1, 2, 3
-
--- How long each claimed item had been as it was: the event before is the one that made it claimable, or an edit.
--- name: waits_in_series
-SELECT (e.at - :from) / :step, e.at - before.at
-FROM dibs.events e JOIN dibs.events before ON before.item = e.item AND before.number = e.number - 1
-WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
-  AND (:agent::text IS NULL OR e.agent = :agent)
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
-ORDER BY e.id DESC LIMIT :limit
-
--- Events that never end a run are named, so that no run is looked up for them.
--- name: durations_in_series
-SELECT (e.at - :from) / :step, r.ended_at - r.started_at
-FROM dibs.events e JOIN dibs.runs r ON r.item = e.item AND r.token = e.token
-WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
-  AND e.kind NOT IN ('added', 'claimable', 'claimed', 'progress')
-  AND (:agent::text IS NULL OR r.agent = :agent)
-  AND (:project::text IS NULL OR EXISTS (SELECT 1 FROM dibs.items i WHERE i.id = e.item AND i.project = :project))
-ORDER BY e.id DESC LIMIT :limit
 
 -- name: costs_of_latest_runs
 WITH numbers AS (

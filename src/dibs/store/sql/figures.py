@@ -111,7 +111,7 @@ def first_claims(t: Transaction, kept: Kept, agent: str | None) -> tuple[int, in
 
 def take_out(t: Transaction, items: Iterable[str]) -> None:
     """Before these items are deleted with their events and runs: take out what was counted of them."""
-    t.one("lock_figures")
+    t.lock("lock_figures")
     ids, event, run = json_text.dumps(list(items)), upto(t, "event"), upto(t, "run")
     for status, count in t.all("counted_items", items=ids, upto=event):
         _add(t, "ended", ALL, status, -count, 0)
@@ -124,7 +124,7 @@ def take_out(t: Transaction, items: Iterable[str]) -> None:
 
 def reset(t: Transaction) -> None:
     """Count again from the beginning, because history was replaced."""
-    t.one("lock_figures")
+    t.lock("lock_figures")
     for statement in ("delete_figures", "delete_uncounted_runs"):
         t.run(statement, {})
 

@@ -1,8 +1,16 @@
-"""The SQL statements of a store, by name, from the .sql files in its folder.
+"""The SQL statements of a store, by name, from .sql files.
 
-A statement starts at a line `-- name: NAME`; names are unique across the files. `@item` stands for the columns of an
-item, `items.@item` for the same columns of that table, and `:@item` for their parameters; `COLUMNS` has the columns of
-each kind of row. `@@NAME` stands for the statement of that name, which comes before in the same file.
+A statement starts at a line `-- name: NAME`; names are unique in a database. The files beside this module have the
+statements of both databases, in PostgreSQL's SQL; the files of the same names in `store/sqlite/` and `store/postgres/`
+have those that differ. SQLite gets a shared statement after the replacements in `SQLITE_REPLACEMENTS`. Macros:
+
+    @item             the columns of an item as they are read; likewise for each kind in `COLUMNS`
+    claims.@claim     the same, qualified with the table of that kind
+    @columns_of_item  the plain columns, for an INSERT
+    :@item            their parameters
+    @in(:ids)         SQLite: IN (SELECT value FROM json_each(:ids))
+                      PostgreSQL: = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
+    (@@NAME)          the text of the statement NAME
 """
 
 from __future__ import annotations
@@ -27,7 +35,6 @@ LONG_TEXTS = {
 }
 COLUMNS = {
     "item": Item._fields,
-    "whole_item": tuple(LONG_TEXTS.get(name, f"items.{name}") for name in Item._fields),
     "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
     "claim": Claim._fields,
     "run": Run._fields,
@@ -39,23 +46,45 @@ COLUMNS = {
     "soft_claim": SoftClaim._fields,
     "key": Key._fields,
 }
+#: The folder of the statements of both databases.
+SHARED = os.path.dirname(__file__)
 #: Searched in this order, so that a claim reads only the first file.
 FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", "webhooks.sql")
+#: What SQLite gets in place of PostgreSQL's SQL.
+SQLITE_REPLACEMENTS = (
+    ("dibs.", ""),  # no schemas
+    *(("::text", ""), ("::json", ""), ("::bigint", "")),  # a parameter has the type of its value
+    *((" FOR UPDATE SKIP LOCKED", ""), (" FOR UPDATE", ""), (" FOR SHARE", "")),  # a writer has the lock of the board
+    *(("greatest(", "max("), ("least(", "min(")),
+    ("json_array_elements_text(", "json_each("),  # the column is called `value` in both
+)
 
 
-def expand_macros(text: str) -> str:
-    """Expand the macros for a database that needs no casts."""
-    done, *rest = text.split("@")
+def expand(
+    text: str, in_list: str, read: Callable[[str, str], str], parameter: Callable[[str], str] = ":{}".format
+) -> str:
+    """Expand the macros. `read` has the expression that reads a column of a kind of row, `in_list` that of `@in`."""
+    for kind, columns in COLUMNS.items():
+        if f"@{kind}" in text:
+            text = text.replace(f":@{kind}", ", ".join(map(parameter, columns)))
+            text = text.replace(f"{kind}s.@{kind}", ", ".join([f"{kind}s.{column}" for column in columns]))
+            text = text.replace(f"@{kind}", ", ".join([read(kind, column) for column in columns]))
+        text = text.replace(f"@columns_of_{kind}", ", ".join(columns))
+    text, *rest = text.split("@in(")
     for part in rest:
-        name = part[: next((n for n, char in enumerate(part) if not (char.isalnum() or char == "_")), len(part))]
-        columns = COLUMNS.get(name)
-        if columns is None or done.endswith("@"):  # a part of `@@NAME`
-            done += "@" + part
-            continue
-        table = done.rsplit(maxsplit=1)[-1] if done.endswith(".") else ""
-        before = ":" if done.endswith(":") else table
-        done += f", {before}".join(columns) + part.removeprefix(name)
-    return done
+        name, _, after = part.partition(")")
+        text += in_list.format(name) + after
+    return text
+
+
+def expand_for_sqlite(text: str) -> str:
+    for postgres, sqlite in SQLITE_REPLACEMENTS:
+        text = text.replace(postgres, sqlite)
+    return expand(text, "IN (SELECT value FROM json_each({}))", _read_on_sqlite)
+
+
+def _read_on_sqlite(kind: str, column: str) -> str:
+    return LONG_TEXTS.get(column, f"items.{column}") if kind == "item" else column
 
 
 def _without_comments(sql: str) -> str:
@@ -71,36 +100,45 @@ def _without_comments(sql: str) -> str:
 
 
 class Statements(dict[str, str]):
-    """Each file is read when the first of its statements is used."""
+    """Each file is read, in all folders, when the first of its statements is used; a statement is expanded when it is
+    used itself."""
 
-    def __init__(self, folder: str, expand: Callable[[str], str] = expand_macros) -> None:
-        self._folder = folder
+    def __init__(self, expand: Callable[[str], str], *folders: str) -> None:
         self._expand = expand
+        self._folders = folders
+        self._blocks: dict[str, str] = {}
         self._read: set[str] = set()
 
     def __missing__(self, name: str) -> str:
-        for file_name in FILES:
-            if file_name not in self._read:
-                # Marked as read only afterwards: another thread that skipped it would miss the statement.
-                self.update(self.of_file(file_name))
-                self._read.add(file_name)
-            if dict.__contains__(self, name):
-                return self[name]
-        raise KeyError(name)
+        sql = self[name] = self._expand(self._text(name))
+        return sql
 
     def of_file(self, file_name: str) -> dict[str, str]:
-        with open(os.path.join(self._folder, file_name), encoding="utf-8") as file:
-            text = self._expand(file.read())
+        """The statements of a file as they stand there, each with its comments and those of the next one."""
         found: dict[str, str] = {}
-        for block in text.split("-- name: ")[1:]:
-            name, _, sql = block.partition("\n")
-            if "--" in sql:
-                sql = _without_comments(sql)
-            # Short, because a prepared statement is looked up by its text, each time that it is executed.
-            sql = " ".join(sql.split())
-            while "@@" in sql:
-                before, _, after = sql.partition("@@")
-                used = next(used for used in found if after.startswith(f"{used})"))
-                sql = before + found[used] + after.removeprefix(used)
-            found[name] = sql
+        for folder in self._folders:
+            with open(os.path.join(folder, file_name), encoding="utf-8") as file:
+                for block in file.read().split("-- name: ")[1:]:
+                    name, _, sql = block.partition("\n")
+                    found[name] = sql
         return found
+
+    def _text(self, name: str) -> str:
+        sql = self._block(name)
+        if "--" in sql:
+            sql = _without_comments(sql)
+        # Short, because a prepared statement is looked up by its text, each time that it is executed.
+        sql = " ".join(sql.split())
+        while "@@" in sql:
+            before, _, after = sql.partition("@@")
+            used, _, after = after.partition(")")
+            sql = f"{before}{self._text(used)}){after}"
+        return sql
+
+    def _block(self, name: str) -> str:
+        for file_name in FILES:
+            if name not in self._blocks and file_name not in self._read:
+                # Marked as read only afterwards: another thread that skipped it would miss the statement.
+                self._blocks.update(self.of_file(file_name))
+                self._read.add(file_name)
+        return self._blocks[name]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: The last use of a key is noted so often.
 KEY_USE_SECONDS = 3600
-#: As the limit of `items_of_session`: no limit.
-EVERY_CLAIM = -1
+#: As the limit of `items_of_session`: more claims than a session can have.
+EVERY_CLAIM = 2**31
 
 
 def set_agent(t: Transaction, agent: Agent) -> Agent:

@@ -86,9 +86,9 @@ class Transaction(ABC):
 
     @abstractmethod
     def lock(self, statement: str, /, **parameters: str) -> None:
-        """Take the lock of this statement: `lock_dependencies` and `lock_subject` exclude others that change them,
-        `lock_resources` those that claim or add resources in a project, `lock_new_session` those that start a session.
-        After sessions, before items; `lock_agent`, of an agent with limits, before the others."""
+        """Take the lock of this statement, such as `lock_dependencies`, which excludes others that change them;
+        `lock_resources` excludes those that claim or add resources in a project, `lock_new_session` those that start a
+        session. After sessions, before items; `lock_agent`, of an agent with limits, before the others."""
 
     @abstractmethod
     def lock_session(self, session: str) -> None:

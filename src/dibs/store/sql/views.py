@@ -197,7 +197,8 @@ def events(
             field="after",
             event_floor=floor,
         )
-    name = ("feed" if item is None else "feed_of_item") + ("_newest" if newest else "")
+    feed = "feed" if item is None else "feed_of_item"
+    name = f"{feed}_newest" if newest else feed
     parameters = {} if item is None else {"item": item}
     found, more = rows.until_size(bytes_max, t, name, **parameters, after=after or 0, until=until, limit=limit)
     events = map(rows.event, found)

@@ -26,7 +26,7 @@ class Row(Value):
 
 
 def add_webhook(t: Transaction, webhook: Webhook, *, secret: str) -> Webhook:
-    t.one("lock_webhooks")
+    t.lock("lock_webhooks")
     known = _find(t, webhook.id)
     if known is not None:
         same = all(getattr(known.webhook, name) == getattr(webhook, name) for name in rules.GIVEN)

@@ -1,13 +1,9 @@
 -- The claim path: the statements of claims, heartbeats and ends of runs. The rules have checked ownership in the same
 -- transaction; each WHERE has the token nevertheless, and the row count is checked.
 
--- name: item_by_id
-SELECT @whole_item
-FROM items WHERE id = :id
-
 -- An item with all that a decision about it needs: see `State` in rules/decision.py.
 -- name: state
-SELECT @whole_item, claims.@claim, runs.@run,
+SELECT @item, claims.@claim, runs.@run,
        EXISTS (SELECT 1 FROM tickets INDEXED BY tickets_queue WHERE tickets.item = items.id AND closed_at IS NULL)
 FROM items
 LEFT JOIN claims ON claims.item = items.id
@@ -16,65 +12,17 @@ WHERE items.id = :id
 
 -- A ready item, which has no claim, with its latest run.
 -- name: ready_item
-SELECT @whole_item, runs.@run
+SELECT @item, runs.@run
 FROM items LEFT JOIN runs ON runs.seq = (SELECT seq FROM runs AS r WHERE r.item = items.id ORDER BY token DESC LIMIT 1)
 WHERE items.seq = :seq
-
--- name: seq_of_item
-SELECT seq FROM items WHERE id = :id
-
--- The oldest, wherever it was added: a vault may get a second item of a subject from another clone.
--- name: item_of_subject
-SELECT id FROM items WHERE subject = :subject ORDER BY created_at, id LIMIT 1
-
--- name: event_of_item
-SELECT @event FROM events WHERE item = :item AND number = :number
-
--- name: claim_of_item
-SELECT @claim
-FROM claims WHERE item = :item
-
--- name: run_by_token
-SELECT @run
-FROM runs WHERE item = :item AND token = :token
 
 -- name: run_before
 SELECT @run
 FROM runs WHERE item = :item AND token < :token ORDER BY token DESC LIMIT 1
 
--- name: latest_run
-SELECT @run
-FROM runs WHERE item = :item ORDER BY token DESC LIMIT 1
-
--- name: last_run_of_session
-SELECT @run
-FROM runs WHERE item = :item AND session = :session ORDER BY token DESC LIMIT 1
-
--- name: notes_of_run
-SELECT at, data FROM events
-WHERE item = :item AND token = :token AND kind = 'progress' ORDER BY number DESC LIMIT :limit
-
--- name: comment_on_run
-SELECT data ->> 'comment' FROM events
-WHERE item = :item AND token = :token AND kind IN ('approved', 'sent_back') ORDER BY number DESC LIMIT 1
-
--- name: latest_draft
-SELECT @run FROM runs WHERE item = :item AND outcome = 'submitted' ORDER BY token DESC LIMIT 1
-
--- name: latest_approval
-SELECT actor, at, data ->> 'comment', data ->> 'draft_token' FROM events
-WHERE item = :item AND kind = 'approved' ORDER BY number DESC LIMIT 1
-
--- name: session_by_id
-SELECT @session
-FROM sessions WHERE id = :id
-
 -- name: session_and_agent
 SELECT sessions.@session, agents.@agent
 FROM sessions JOIN agents ON agents.name = sessions.agent WHERE sessions.id = :id
-
--- name: agent_by_name
-SELECT @agent FROM agents WHERE name = :name
 
 -- name: live_claims_of_session
 SELECT @claim
@@ -84,20 +32,11 @@ FROM claims WHERE session = :session AND expires_at > :now
 SELECT @claim
 FROM claims WHERE session = :session AND expires_at <= :now
 
--- name: live_claim_count
-SELECT count(*) FROM claims WHERE session = :session AND expires_at > :now
-
 -- name: live_claim_count_of_agent
 SELECT count(*) FROM claims WHERE agent = :agent AND expires_at > :now
 
 -- name: next_expiry_of_agent
 SELECT min(expires_at) FROM claims WHERE agent = :agent AND expires_at > :now
-
--- name: bucket_of_agent
-SELECT bucket, bucket_at FROM agents WHERE name = :name
-
--- name: set_bucket
-UPDATE agents SET bucket = :bucket, bucket_at = :bucket_at WHERE name = :name
 
 -- name: expired_items
 SELECT item FROM claims WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit
@@ -118,22 +57,8 @@ WHERE dependencies.item = :item AND items.status IS NOT 'done' ORDER BY dependen
 SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
 WHERE dependencies.needs = :needs AND items.status = 'blocked'
 
--- name: dependents
-SELECT items.id FROM dependencies JOIN items ON items.id = dependencies.item
-WHERE dependencies.needs = :needs ORDER BY dependencies.item
-
 -- name: open_tickets
 SELECT @ticket FROM tickets INDEXED BY tickets_queue WHERE item = :item AND closed_at IS NULL ORDER BY id
-
--- name: insert_ticket
-INSERT INTO tickets (item, session, agent, since_at, expires_at, ttl_seconds)
-VALUES (:item, :session, :agent, :since_at, :expires_at, :ttl_seconds)
-
--- name: renew_ticket
-UPDATE tickets SET expires_at = :expires_at, ttl_seconds = :ttl_seconds WHERE id = :id AND closed_at IS NULL
-
--- name: close_ticket
-UPDATE tickets SET closed_at = :closed_at, reason = :reason WHERE id = :id AND closed_at IS NULL
 
 -- name: holds
 SELECT items.resources, items.id, claims.session, claims.agent
@@ -175,28 +100,11 @@ WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = 
   AND approved = :approved
 ORDER BY priority DESC, seq
 
--- name: id_number
-SELECT number FROM id_numbers WHERE words = :words
-
--- name: put_id_number
-INSERT INTO id_numbers (words, number) VALUES (:words, :number)
-ON CONFLICT (words) DO UPDATE SET number = excluded.number
-
--- name: insert_item
-INSERT INTO items (@item) VALUES (:@item)
-
 -- name: put_long_texts
 INSERT OR REPLACE INTO long_texts (item, body, payload) VALUES (:id, :body, :payload)
 
 -- name: drop_long_texts
 DELETE FROM long_texts WHERE item = :id
-
--- name: move_item
-UPDATE items SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = :strikes,
-                 failures = :failures, token = :token, revision = :revision, not_before = :not_before,
-                 needs_approval = :needs_approval, approved = :approved, offered_to = :offered_to,
-                 offer_expires_at = :offer_expires_at
-WHERE id = :id AND revision = :revision - 1
 
 -- name: rewrite_item
 UPDATE items SET project = :project, type = :type, action = :action, phase = :phase, title = :title, body = :body,
@@ -207,9 +115,6 @@ UPDATE items SET project = :project, type = :type, action = :action, phase = :ph
                  offered_to = :offered_to, offer_expires_at = :offer_expires_at, updated_at = :updated_at,
                  revision = :revision
 WHERE id = :id AND revision = :revision - 1
-
--- name: insert_claim
-INSERT INTO claims (@claim) VALUES (:@claim)
 
 -- name: renew_claim
 UPDATE claims SET renewed_at = :renewed_at, expires_at = :expires_at, ttl_seconds = :ttl_seconds,
@@ -226,38 +131,11 @@ RETURNING @claim
 -- name: first_event_of_claim
 SELECT id FROM events WHERE item = :item AND token = :token ORDER BY number LIMIT 1
 
--- name: latest_event
-SELECT max(id) FROM events
-
--- name: delete_claim
-DELETE FROM claims WHERE item = :item AND token = :token
-
--- name: insert_run
-INSERT INTO runs (@run) VALUES (:@run)
-
--- name: end_run
-UPDATE runs SET ended_at = :ended_at, outcome = :outcome, reason = :reason, draft = :draft, links = :links, cost = :cost
-WHERE item = :item AND token = :token AND outcome IS NULL
-
--- name: insert_event
-INSERT INTO events (item, number, kind, at, status, token, actor, session, agent, data)
-VALUES (:item, :number, :kind, :at, :status, :token, :actor, :session, :agent, :data)
-
 -- name: store_session_meta
 UPDATE sessions SET meta = :meta, seen_at = :now WHERE id = :id
 
--- name: touch_session
-UPDATE sessions SET seen_at = :now WHERE id = :id AND seen_at NOT BETWEEN :now - 4999 AND :now
-
--- name: insert_activity
-INSERT INTO activity (at, item, session, agent, action, code, details)
-VALUES (:at, :item, :session, :agent, :action, :code, :details)
-
 -- name: count_conflict
 UPDATE meta SET value = value + 1 WHERE name = 'conflicts'
-
--- name: request
-SELECT fingerprint, answer FROM requests WHERE actor = :actor AND id = :id
 
 -- name: keep_request
 INSERT OR REPLACE INTO requests (actor, id, fingerprint, answer, at) VALUES (:actor, :id, :fingerprint, :answer, :at)
@@ -276,11 +154,5 @@ SELECT min(at) FROM (
     UNION ALL SELECT offer_expires_at FROM items WHERE id = :item
 )
 
--- name: meta
-SELECT value FROM meta WHERE name = :name
-
 -- name: conflicts
 SELECT value FROM meta WHERE name = 'conflicts'
-
--- name: token_floor
-SELECT value FROM meta WHERE name = 'token_floor'

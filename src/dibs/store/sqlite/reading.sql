@@ -7,15 +7,9 @@ UNION SELECT id FROM items INDEXED BY items_due WHERE status = 'scheduled' AND n
 UNION SELECT id FROM items INDEXED BY items_offered WHERE offer_expires_at <= :now
 
 -- name: items_around_sessions
-SELECT item FROM claims WHERE session IN (SELECT value FROM json_each(:sessions))
+SELECT item FROM claims WHERE session @in(:sessions)
 UNION SELECT item FROM tickets INDEXED BY tickets_session
-WHERE closed_at IS NULL AND session IN (SELECT value FROM json_each(:sessions))
-
--- name: items_by_id
-SELECT @whole_item FROM items WHERE id IN (SELECT value FROM json_each(:items))
-
--- name: claims_of_items
-SELECT @claim FROM claims WHERE item IN (SELECT value FROM json_each(:items))
+WHERE closed_at IS NULL AND session @in(:sessions)
 
 -- name: latest_runs
 SELECT @run FROM runs
@@ -29,16 +23,13 @@ WHERE seq IN (SELECT (SELECT seq FROM runs WHERE item = wanted.value ORDER BY to
 
 -- name: open_tickets_of_items
 SELECT @ticket FROM tickets INDEXED BY tickets_queue
-WHERE item IN (SELECT value FROM json_each(:items)) AND closed_at IS NULL ORDER BY item, id
+WHERE item @in(:items) AND closed_at IS NULL ORDER BY item, id
 
 -- name: blockers_of_items
 SELECT dependencies.item, dependencies.needs, coalesce(items.status, 'missing')
 FROM dependencies LEFT JOIN items ON items.id = dependencies.needs
-WHERE dependencies.item IN (SELECT value FROM json_each(:items)) AND items.status IS NOT 'done'
+WHERE dependencies.item @in(:items) AND items.status IS NOT 'done'
 ORDER BY dependencies.item, dependencies.needs
-
--- name: items_in_order
-SELECT id FROM items WHERE id IN (SELECT value FROM json_each(:items)) ORDER BY priority DESC, seq LIMIT :limit
 
 -- The statement `lane` of the claim path, for `next` with labels.
 -- name: lane_with_labels
@@ -48,15 +39,12 @@ WHERE status = 'ready' AND offered_to IS NULL AND project = :project AND type = 
   AND NOT EXISTS (SELECT value FROM json_each(:labels) EXCEPT SELECT value FROM json_each(items.labels))
 ORDER BY priority DESC, seq
 
--- name: ids
-SELECT id FROM items WHERE id >= :prefix AND id < :beyond ORDER BY id LIMIT :limit
-
 -- name: list_items
-SELECT @whole_item
+SELECT @item
 FROM items
-WHERE status IN (SELECT value FROM json_each(:statuses))
-  AND (:projects = '[]' OR project IN (SELECT value FROM json_each(:projects)))
-  AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
+WHERE status @in(:statuses)
+  AND (:projects = '[]' OR project @in(:projects))
+  AND (:types = '[]' OR type @in(:types))
   AND NOT EXISTS (SELECT value FROM json_each(:labels)
                   EXCEPT SELECT value FROM json_each(items.labels))
   AND (:subject IS NULL OR subject = :subject)
@@ -64,82 +52,34 @@ WHERE status IN (SELECT value FROM json_each(:statuses))
 ORDER BY priority DESC, seq
 LIMIT :limit
 
--- name: seq_of_run
-SELECT seq FROM runs WHERE item = :item AND token = :token
-
--- name: runs_of_item
-SELECT @run
-FROM runs WHERE item = :item ORDER BY token DESC LIMIT :limit
-
--- name: list_runs
-SELECT @run
-FROM runs
-WHERE (:item IS NULL OR item = :item) AND (:session IS NULL OR session = :session) AND (:agent IS NULL OR agent = :agent)
-  AND (:before IS NULL OR seq < :before)
-ORDER BY seq DESC LIMIT :limit
-
--- name: runs_of_session
-SELECT @run
-FROM runs WHERE session = :session ORDER BY seq DESC LIMIT :limit
-
 -- name: feed
 SELECT @event
 FROM events WHERE id > :after ORDER BY id LIMIT :limit
 
--- name: feed_of_item
-SELECT @event
-FROM events WHERE item = :item AND id > :after ORDER BY number LIMIT :limit
-
 -- name: feed_newest
 SELECT @event FROM events WHERE id > :after ORDER BY id DESC LIMIT :limit
 
--- name: feed_of_item_newest
-SELECT @event FROM events WHERE item = :item AND id > :after ORDER BY number DESC LIMIT :limit
-
--- name: list_activity
-SELECT @activity
-FROM activity
-WHERE (:item IS NULL OR item = :item) AND (:agent IS NULL OR agent = :agent)
-ORDER BY id DESC LIMIT :limit
-
 -- name: items_with_holders
-SELECT @whole_item, claims.@claim, sessions.kind, sessions.parent
+SELECT @item, claims.@claim, sessions.kind, sessions.parent
 FROM items LEFT JOIN claims ON claims.item = items.id LEFT JOIN sessions ON sessions.id = claims.session
 WHERE items.status = 'in_progress'
-
--- name: live_soft_claims
-SELECT @soft_claim FROM soft_claims WHERE expires_at > :now ORDER BY agent, claimed_at, item, session
-
--- name: latest_ticket
-SELECT @ticket FROM tickets WHERE item = :item AND session = :session ORDER BY id DESC LIMIT 1
-
--- name: list_agents
-SELECT @agent FROM agents ORDER BY name
-
--- name: list_sessions
-SELECT @session
-FROM sessions WHERE (:ended OR ended_at IS NULL) ORDER BY seen_at DESC, id LIMIT :limit
 
 -- Sessions with a claim, and the ancestors of children with one; with `among`, only of these sessions.
 -- name: owned_sessions
 WITH RECURSIVE ancestors (id) AS (
     SELECT parent FROM sessions
     WHERE parent IS NOT NULL AND ended_at IS NULL AND id IN (SELECT session FROM claims)
-      AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
+      AND (:among IS NULL OR id @in(:among))
     UNION SELECT s.parent FROM ancestors JOIN sessions s ON s.id = ancestors.id WHERE s.parent IS NOT NULL
 )
 SELECT id, boot_id, pid_namespace, pid, start_time
 FROM sessions
 WHERE id IN (SELECT session FROM claims)
   AND ended_at IS NULL AND boot_id = :boot_id AND pid_namespace = :pid_namespace
-  AND (:among IS NULL OR id IN (SELECT value FROM json_each(:among)))
+  AND (:among IS NULL OR id @in(:among))
 UNION SELECT s.id, s.boot_id, s.pid_namespace, s.pid, s.start_time
 FROM ancestors JOIN sessions s ON s.id = ancestors.id
 WHERE s.ended_at IS NULL AND s.boot_id = :boot_id AND s.pid_namespace = :pid_namespace
-
--- name: live_children
-SELECT id FROM sessions
-WHERE parent IN (SELECT value FROM json_each(:sessions)) AND ended_at IS NULL ORDER BY id
 
 -- name: ready_depth
 SELECT project, type, priority, count(*) FROM items WHERE status = 'ready'
@@ -149,38 +89,8 @@ GROUP BY project, type, priority
 SELECT type, max(0, min(10, priority)) AS level, count(*), sum(count(*)) OVER ()
 FROM items WHERE status = 'ready' GROUP BY type, level ORDER BY 3 DESC, 1, 2 LIMIT :limit
 
--- name: live_claims
-SELECT @claim FROM claims WHERE expires_at > :now LIMIT :limit
-
--- Sessions of people with live claims.
--- name: holding_people
-SELECT DISTINCT s.id FROM claims c JOIN sessions s ON s.id = c.session WHERE c.expires_at > :now AND s.kind = 'person'
-
--- How many items wait for a person and since when, and the last backup.
--- name: upkeep_figures
-SELECT (SELECT count(*) FROM items WHERE status = 'pending_approval'),
-       (SELECT min(updated_at) FROM items WHERE status = 'pending_approval'),
-       (SELECT value FROM meta WHERE name = 'last_backup_at')
-
--- Live claims, sessions and tickets.
--- name: live_counts
-SELECT (SELECT count(*) FROM claims WHERE expires_at > :now AND (:agent IS NULL OR agent = :agent)),
-       (SELECT count(*) FROM sessions WHERE ended_at IS NULL AND (:agent IS NULL OR agent = :agent)),
-       (SELECT count(*) FROM tickets WHERE closed_at IS NULL AND expires_at > :now AND (:agent IS NULL OR agent = :agent))
-
--- name: conflicts_of_agent
-SELECT count(*) FROM activity WHERE agent = :agent AND code = 'TASK_ALREADY_CLAIMED'
-
 -- name: briefs_of_status
 SELECT @brief FROM items WHERE status = :status ORDER BY priority DESC, seq LIMIT :limit
-
--- Blocked by a dependency that has ended and is not done.
--- name: briefs_in_dead_ends
-SELECT @brief FROM items
-WHERE status = 'blocked' AND EXISTS (
-    SELECT 1 FROM dependencies JOIN items AS needed ON needed.id = dependencies.needs
-    WHERE dependencies.item = items.id AND needed.status IN ('failed', 'rejected', 'cancelled'))
-ORDER BY priority DESC, seq LIMIT :limit
 
 -- Found through the end of the feed: an index of ended items by time would cost every end of a run.
 -- name: briefs_ended
@@ -213,8 +123,8 @@ found AS MATERIALIZED (
     SELECT i.id, i.type, i.revision, coalesce(outdated.status, i.status) AS status,
            CASE :sort WHEN 'next' THEN -i.priority WHEN 'updated' THEN -i.updated_at ELSE -i.seq END AS major,
            CASE :sort WHEN 'next' THEN i.seq WHEN 'updated' THEN -i.seq ELSE 0 END AS minor,
-           (:projects = '[]' OR i.project IN (SELECT value FROM json_each(:projects)))
-           AND (:among IS NULL OR i.id IN (SELECT value FROM json_each(:among)))
+           (:projects = '[]' OR i.project @in(:projects))
+           AND (:among IS NULL OR i.id @in(:among))
            AND (:labels = '[]' OR NOT EXISTS (
                SELECT 1 FROM json_each(:labels) AS label
                WHERE label.value NOT IN (SELECT value FROM json_each(i.labels))))
@@ -231,13 +141,10 @@ UNION ALL
 SELECT * FROM (
     SELECT id, NULL, major, minor, revision FROM found
     WHERE matches
-      AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
-      AND (:types = '[]' OR type IN (SELECT value FROM json_each(:types)))
+      AND (:statuses = '[]' OR status @in(:statuses))
+      AND (:types = '[]' OR type @in(:types))
       AND (:major IS NULL OR (major, minor) > (:major, :minor))
     ORDER BY major, minor LIMIT :limit)
-
--- name: briefs_by_id
-SELECT @brief FROM items WHERE id IN (SELECT value FROM json_each(:items))
 
 -- name: live_queues
 SELECT tickets.id, tickets.item, tickets.session, tickets.agent, tickets.since_at, tickets.expires_at, items.offered_to
@@ -254,63 +161,11 @@ LEFT JOIN events AS noted ON noted.id = (
     WHERE kind = 'progress' AND token = c.token ORDER BY id DESC LIMIT 1)
 ORDER BY c.expires_at, c.item
 
--- name: seats
-SELECT @session FROM sessions WHERE ended_at IS NULL
-ORDER BY EXISTS (SELECT 1 FROM claims WHERE claims.session = sessions.id) DESC, seen_at DESC, id LIMIT :limit
-
--- name: claims_of_sessions
-SELECT @claim FROM claims WHERE session IN (SELECT value FROM json_each(:sessions)) ORDER BY session, claimed_at, item
-
 -- name: runs_of_sessions
 SELECT runs.session, runs.item, runs.token, runs.started_at, runs.ended_at, runs.outcome
 FROM json_each(:sessions) AS wanted
 JOIN runs ON runs.seq IN (SELECT seq FROM runs WHERE session = wanted.value ORDER BY seq DESC LIMIT :limit)
 ORDER BY runs.seq DESC
-
--- name: beats
-SELECT item, expires_at, heartbeat_count FROM claims WHERE expires_at > :now ORDER BY expires_at LIMIT :limit
-
--- name: seen_sessions
-SELECT id, seen_at FROM sessions WHERE ended_at IS NULL ORDER BY seen_at DESC, id LIMIT :limit
-
--- name: new_seats
-SELECT @session FROM sessions WHERE ended_at IS NULL AND started_at >= :since ORDER BY started_at DESC, id LIMIT :limit
-
--- name: event_range
-SELECT (SELECT min(id) FROM events), (SELECT max(id) FROM events)
-
--- name: event_from
-SELECT id, at FROM events WHERE id >= :id ORDER BY id LIMIT 1
-
--- name: run_range
-SELECT (SELECT min(seq) FROM runs), (SELECT max(seq) FROM runs)
-
--- name: run_from
-SELECT seq, started_at FROM runs WHERE seq >= :id ORDER BY seq LIMIT 1
-
--- name: runs_in_window
-SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
-FROM runs r
-WHERE r.seq >= :first AND r.seq <= :last AND r.started_at < :to AND (r.ended_at IS NULL OR r.ended_at > :from)
-  AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
-ORDER BY r.seq DESC LIMIT :limit
-
--- name: live_runs_before
-SELECT r.item, r.token, r.session, r.agent, r.started_at, r.ended_at, r.outcome
-FROM claims c CROSS JOIN runs r ON r.item = c.item AND r.token = c.token
-WHERE r.seq < :first AND r.started_at < :to AND :from IS NOT NULL
-  AND (:agent IS NULL OR r.agent = :agent) AND (:session IS NULL OR r.session = :session)
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = r.item AND i.project = :project))
-ORDER BY r.seq DESC LIMIT :limit
-
--- name: refused_in_window
-SELECT a.at, a.item, a.session, a.code
-FROM activity a
-WHERE a.at >= :from AND a.at < :to
-  AND (:agent IS NULL OR a.agent = :agent) AND (:session IS NULL OR a.session = :session)
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = a.item AND i.project = :project))
-ORDER BY a.id DESC LIMIT :limit
 
 -- name: unended_but_ready
 SELECT status, count(*) FROM items
@@ -321,40 +176,6 @@ WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'in_progress', 'par
 SELECT status, count(*) FROM items
 WHERE status IN ('pending_approval', 'blocked', 'scheduled', 'ready', 'in_progress', 'parked')
   AND (:project IS NULL OR project = :project) GROUP BY status
-
--- name: events_in_series
-SELECT (e.at - :from) / :step, e.kind, count(*)
-FROM events e
-WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind IN ('claimed', 'done', 'failed', 'expired', 'owner_died')
-  AND (:agent IS NULL OR e.agent = :agent)
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
-GROUP BY 1, 2
-
--- name: changes_in_series
-SELECT (e.at - :from) / :step, before.status, e.status, count(*)
-FROM events e LEFT JOIN events before ON before.item = e.item AND before.number = e.number - 1
-WHERE e.id >= :first AND e.at >= :from AND before.status IS NOT e.status
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
-GROUP BY 1, 2, 3
-
--- How long each claimed item had been as it was: the event before is the one that made it claimable, or an edit.
--- name: waits_in_series
-SELECT (e.at - :from) / :step, e.at - before.at
-FROM events e CROSS JOIN events before ON before.item = e.item AND before.number = e.number - 1
-WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = 'claimed'
-  AND (:agent IS NULL OR e.agent = :agent)
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
-ORDER BY e.id DESC LIMIT :limit
-
--- Events that never end a run are named, so that no run is looked up for them.
--- name: durations_in_series
-SELECT (e.at - :from) / :step, r.ended_at - r.started_at
-FROM events e CROSS JOIN runs r ON r.item = e.item AND r.token = e.token
-WHERE e.id >= :first AND e.at >= :from AND e.at < :to AND e.kind = r.outcome AND r.ended_at = e.at
-  AND e.kind NOT IN ('added', 'claimable', 'claimed', 'progress')
-  AND (:agent IS NULL OR r.agent = :agent)
-  AND (:project IS NULL OR EXISTS (SELECT 1 FROM items i WHERE i.id = e.item AND i.project = :project))
-ORDER BY e.id DESC LIMIT :limit
 
 -- name: costs_of_latest_runs
 SELECT entry.key, total(entry.value)

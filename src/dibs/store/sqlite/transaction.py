@@ -9,7 +9,7 @@ import apsw
 from dibs.rules import refusals
 from dibs.rules.decision import State
 from dibs.store.sql import rows
-from dibs.store.sql.queries import SESSION, Statements
+from dibs.store.sql.queries import SESSION, SHARED, Statements, expand_for_sqlite
 from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite.database import damaged
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The body and the payload of an item go into a table of their own if they have more characters: SQLite writes all of a
 #: row again when its length changes, as it does with every status.
 LONG_TEXTS_MIN = 2000
-STATEMENTS = Statements(os.path.dirname(__file__))
+STATEMENTS = Statements(expand_for_sqlite, os.path.dirname(__file__), SHARED)
 
 
 class SqliteTransaction(Transaction):

@@ -11,7 +11,7 @@ import stat
 
 from dibs.errors import StoreUnusable
 from dibs.store.sql import rows
-from dibs.store.sql.queries import Statements
+from dibs.store.sql.queries import Statements, expand_for_sqlite
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.store.vault.layout import HIDDEN, INDEX, SUFFIX, name_of
 from dibs.store.vault.safe_fs import Stamp
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 #: The statements about files; those about the board are in `store/sqlite/`.
-STATEMENTS = Statements(os.path.dirname(__file__))
+STATEMENTS = Statements(expand_for_sqlite, os.path.dirname(__file__))
 #: The tables and indexes of a vault, each called `vault_...`, in the order of creation.
 _CREATED = ("files", "vacated", "foreign_claims", "place", "redo", "gone", "left_at")
 TABLES = tuple(STATEMENTS[f"create_{name}"] for name in _CREATED)
