@@ -16,7 +16,7 @@ from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, ClassVar, NoReturn, TypeVar
 
     from dibs.config import Settings
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 NOTES_MAX = 20
 #: How often `seen_at` of a session is written, in milliseconds.
 SEEN_EVERY = 5000
+#: How many batches of dead owners' claims one verb ends before it gives up.
+REAPS_MAX = 10
 #: Events that make an item claimable, by every session or by the one that it is offered to.
 FREED = frozenset({"claimable", "offered"})
 
@@ -103,10 +105,13 @@ class Transaction(ABC):
         """How many items, up to `most`, `next` would give to this claimant before this one."""
 
     @abstractmethod
-    def claim(
-        self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None, keeps_offer: bool = False
-    ) -> Grant:
+    def claim(self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None) -> Grant:
         """The verb `claim`, as a part of this transaction."""
+
+    @abstractmethod
+    def reap(self, dead: Sequence[tuple[str, Owner]], limit: int) -> None:
+        """End at most `limit` claims of these sessions, unless their owners have changed, and of their descendants; and
+        the sessions, once none of them holds a claim."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:
@@ -171,6 +176,19 @@ class Transaction(ABC):
         sessions = None if among is None else json_text.dumps(list(among))
         found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
         return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
+
+    def dead_owners(self, among: Iterable[str] | None = None) -> list[tuple[str, Owner]]:
+        """Of `owners` in the namespace of this process, those that are proven dead."""
+        from dibs.system import owner
+
+        return owner.dead(lambda boot_id, pid_namespace: self.owners(boot_id, pid_namespace, among))
+
+    def reap_dead_owners(self) -> bool:
+        """`Store.reap_dead_owners`, as a part of this transaction."""
+        dead = self.dead_owners()
+        if dead:
+            self.reap(dead, self.settings.sweep_batch)
+        return bool(dead)
 
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
         """The dependencies that are not done. A pruned one was done."""
