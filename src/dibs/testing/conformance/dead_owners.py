@@ -296,6 +296,19 @@ class TestDeadOwners:
             assert board.claim(agent, session=me).claim.token == 1
             assert board.activity(item=agent) == (), "nothing was refused"
 
+    def test_an_offer_is_not_lost_to_more_claims_than_one_sweep_ends(self, harness: Harness) -> None:
+        with harness.with_settings(sweep_batch=1) as small:
+            board, doomed = small.board(), Doomed(small, "doomed")
+            added(board, "a", "b")
+            added(board, "in-the-way", "offered", resources=["src"])
+            for item in ("a", "b", "in-the-way"):
+                doomed.claims(item)
+            me = session(board)
+            assert board.wait("offered", session=me).offered
+            board.wait("offered", session=session(board, "next"))
+            doomed.dies()
+            assert board.claim("offered", session=me).claim.token == 1
+
     def test_more_claims_than_one_sweep_ends_stand_in_nobodys_way(self, harness: Harness) -> None:
         with harness.with_settings(sweep_batch=2) as small:
             board, doomed = small.board(), Doomed(small, "doomed")
