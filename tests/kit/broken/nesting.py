@@ -10,6 +10,7 @@ from tests.kit.broken.mistake import Mistake, MistakenTransactions, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from dibs.model import Heartbeat, Holding, Owner, Session, SessionEnd
@@ -92,12 +93,12 @@ class OverlooksDeadParents(MistakenTransactions):
     """Finds only owners of sessions that hold something themselves."""
 
     def mistake(self, t: Transaction) -> None:
-        owners = t.owners
+        dead_owners = t.dead_owners
 
-        def of_holders(*asked: Any) -> tuple[tuple[str, Owner], ...]:
-            return tuple(one for one in owners(*asked) if t.one("items_of_session", session=one[0], limit=1))
+        def of_holders(among: Iterable[str] | None = None) -> list[tuple[str, Owner]]:
+            return [one for one in dead_owners(among) if t.one("items_of_session", session=one[0], limit=1)]
 
-        vars(t)["owners"] = of_holders
+        vars(t)["dead_owners"] = of_holders
 
 
 @caught_by("children", "test_a_sweep_of_a_dead_family_is_bounded")

@@ -270,4 +270,4 @@ class PassesAnOfferOnAtOnce(MistakenTransactions):
     kinds = ("write",)
 
     def mistake(self, t: Transaction) -> None:
-        vars(t)["reap_dead_owners"] = lambda: False
+        vars(t)["dead_owners"] = list

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dibs.store.sql.transaction import REAPS_MAX
+from dibs.store.sql.dispatch import REAPS_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

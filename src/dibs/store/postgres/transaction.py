@@ -147,21 +147,20 @@ class PostgresTransaction(Transaction):
             found: dict[str, Any] = row[0]
             return found
 
-        answer = claim_past_dead_owners(call, self.reap_dead_owners)
+        answer = claim_past_dead_owners(call, lambda: self.reap(self.dead_owners()))
         self.changed = True
         if "no" in answer:
             asked: dict[str, Any] = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds, "item_id": item}
             self.refuse(answers.refusal(answer, settings=self.settings, **asked))
         return answers.grant(answer)
 
-    def reap(self, dead: Sequence[tuple[str, Owner]], limit: int) -> None:
-        verdicts = [(session, owner.as_dict()) for session, owner in dead]
-        for session, owner in verdicts:
-            asked = {"session": session, "owner": json_text.dumps(owner), "dead": json_text.dumps(verdicts)}
-            row = self.one("bury", **asked, limit=limit, settings=settings_row(self.settings))
-            assert row is not None
-            limit -= len(row[0])
+    def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
+        if not dead:
+            return False
+        verdicts = json_text.dumps([(session, owner.as_dict()) for session, owner in dead])
+        self.one("reap", dead=verdicts, limit=self.settings.sweep_batch, settings=settings_row(self.settings))
         self.changed = self.freed = self.item_returned = True
+        return True
 
     def number_events_past(self, number: int) -> None:
         if number:

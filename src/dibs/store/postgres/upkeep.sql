@@ -190,5 +190,5 @@ WHERE (id = :line OR line = :line) AND revoked_at IS NULL AND (expires_at IS NUL
 UPDATE dibs.keys SET expires_at = greatest(expires_at, least(:until, created_at + :longest))
 WHERE id = :id AND revoked_at IS NULL AND expires_at > :now RETURNING @key
 
--- name: bury
-SELECT lost FROM dibs.bury(:session, :owner::json, :dead::json, :limit, :settings::dibs.settings)
+-- name: reap
+SELECT lost FROM dibs.reap(:dead::json, :limit, :settings::dibs.settings)

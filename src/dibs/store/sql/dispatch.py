@@ -12,7 +12,6 @@ import sys
 from dibs.errors import DibsError
 from dibs.model import Added, Edited, Ended, Grant, Item, Key, SessionEnd, SoftClaim, Waiting
 from dibs.rules.claiming import is_caused_by_a_claim
-from dibs.store.sql.transaction import REAPS_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 _HERE = "dibs.store.sql."
 #: Higher than the id of any event.
 EVERY_EVENT = 2**63 - 1
+#: How many batches of dead owners' claims one verb ends before it gives up.
+REAPS_MAX = 10
 
 
 _functions: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -183,9 +184,7 @@ class SqlVerbs:
     def reap_dead_owners(self) -> bool:
         store: Any = self
         dead = store.read(lambda t: t.dead_owners())
-        if dead:
-            store.write(lambda t: t.reap(dead, t.settings.sweep_batch))
-        return bool(dead)
+        return bool(dead) and bool(store.write(lambda t: t.reap(dead)))
 
     def end_silent(self, *, limit: int) -> tuple[str, ...]:
         """The sessions are searched among all live ones, so that is a read: it delays no writer."""

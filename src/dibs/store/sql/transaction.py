@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 NOTES_MAX = 20
 #: How often `seen_at` of a session is written, in milliseconds.
 SEEN_EVERY = 5000
-#: How many batches of dead owners' claims one verb ends before it gives up.
-REAPS_MAX = 10
 #: Events that make an item claimable, by every session or by the one that it is offered to.
 FREED = frozenset({"claimable", "offered"})
 
@@ -109,9 +107,9 @@ class Transaction(ABC):
         """The verb `claim`, as a part of this transaction."""
 
     @abstractmethod
-    def reap(self, dead: Sequence[tuple[str, Owner]], limit: int) -> None:
-        """End at most `limit` claims of these sessions, unless their owners have changed, and of their descendants; and
-        the sessions, once none of them holds a claim."""
+    def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
+        """End at most `sweep_batch` claims of these sessions, if these are their owners still, and of their
+        descendants; and the sessions, once none of them holds a claim. Returns whether there are any."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:
@@ -169,26 +167,16 @@ class Transaction(ABC):
         for row in self.all(statement, items=json_text.dumps(ids)) if ids else ():
             yield row[0], make(row)
 
-    def owners(
-        self, boot_id: str, pid_namespace: int, among: Iterable[str] | None = None
-    ) -> tuple[tuple[str, Owner], ...]:
-        """Live sessions with a claim whose owner processes run in this namespace."""
-        sessions = None if among is None else json_text.dumps(list(among))
-        found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
-        return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
-
     def dead_owners(self, among: Iterable[str] | None = None) -> list[tuple[str, Owner]]:
-        """Of `owners` in the namespace of this process, those that are proven dead."""
+        """Live sessions with a claim, or with a descendant that has one, whose owner processes are proven dead."""
         from dibs.system import owner
 
-        return owner.dead(lambda boot_id, pid_namespace: self.owners(boot_id, pid_namespace, among))
+        def owned(boot_id: str, pid_namespace: int) -> list[tuple[str, Owner]]:
+            sessions = None if among is None else json_text.dumps(list(among))
+            found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
+            return [(id, Owner.of_row(tuple(its))) for id, *its in found]
 
-    def reap_dead_owners(self) -> bool:
-        """`Store.reap_dead_owners`, as a part of this transaction."""
-        dead = self.dead_owners()
-        if dead:
-            self.reap(dead, self.settings.sweep_batch)
-        return bool(dead)
+        return owner.dead(owned)
 
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
         """The dependencies that are not done. A pruned one was done."""
@@ -230,25 +218,23 @@ class Transaction(ABC):
         name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
         if not limited and agent.claims_per_minute is None:
             return Load()
-        total = 0 if agent.max_claims_total is None else self._number("live_claim_count_of_agent", agent=name)
+        is_limited_in_all = agent.max_claims_total is not None
+        total = self.scalar("live_claim_count_of_agent", agent=name, now=self.now) if is_limited_in_all else 0
         row = (0.0, 0) if agent.claims_per_minute is None else self.one("bucket_of_agent", name=name)
         expiry = self.one("next_expiry_of_agent", agent=name, now=self.now) if limited else None
         assert row is not None
         if row[1] > self.now:
-            row = self._reset_bucket_time(name, row[0])
+            # The clock was set back: the bucket fills from now on, not only once the clock has caught up.
+            row = (row[0], self.now)
+            if self.writable:
+                self.run("set_bucket", {"name": name, "bucket": row[0], "bucket_at": self.now})
         return Load(
             held=self.held(session.id) if limited else 0,
-            held_total=total,
+            held_total=int(total or 0),
             bucket=row[0],
             bucket_at=row[1],
             next_expiry_at=None if expiry is None else expiry[0],
         )
-
-    def _reset_bucket_time(self, agent: str, bucket: float) -> tuple[float, int]:
-        """After the clock was set back, let the bucket fill from now on, not only once the clock has caught up."""
-        if self.writable:
-            self.run("set_bucket", {"name": agent, "bucket": bucket, "bucket_at": self.now})
-        return bucket, self.now
 
     def holds(self, project: str) -> tuple[Hold, ...]:
         """Every resource that claims of a project hold."""
@@ -264,10 +250,7 @@ class Transaction(ABC):
         return rows.agent(row)
 
     def held(self, session: str) -> int:
-        return self._number("live_claim_count", session=session)
-
-    def _number(self, name: str, **parameters: Any) -> int:
-        return int(self.scalar(name, **parameters, now=self.now) or 0)
+        return int(self.scalar("live_claim_count", session=session, now=self.now) or 0)
 
     def scalar(self, statement: str, /, **parameters: Any) -> float | None:
         """The first column of the first row."""
@@ -381,8 +364,7 @@ class Transaction(ABC):
         else:
             self.run_one("move_item", rows.plain(step.item))
         if kind == "claimed":
-            assert step.claim is not None
-            assert step.run is not None, "a claim opens a run"
+            assert step.claim is not None and step.run is not None, "a claim opens a run"
             self.run("insert_claim", rows.plain(step.claim))
             self.run("insert_run", rows.encode(step.run))
         elif kind == "progress":

@@ -7,7 +7,7 @@ from dibs.model import Finished, Grant, Heartbeat
 from dibs.rules import claiming, ending, fencing, limits
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
-from dibs.store.sql.transaction import REAPS_MAX
+from dibs.store.sql.dispatch import REAPS_MAX
 from dibs.text import json_text
 from dibs.text.json_text import as_object
 
@@ -46,7 +46,7 @@ def claim(
     for _ in range(REAPS_MAX):
         refusal, is_offered = decision.refusal, state.item.offered_to == session
         # Once it is written, the refusal of an offer has passed the item on.
-        if not (refusal and is_offered and claiming.is_caused_by_a_claim(refusal) and t.reap_dead_owners()):
+        if not (refusal and is_offered and claiming.is_caused_by_a_claim(refusal) and t.reap(t.dead_owners())):
             break
         state, claimant, decision = decide()
     t.write(decision)

@@ -142,10 +142,11 @@ class SqliteTransaction(Transaction):
 
         return claim_path.claim(self, item, **asked)
 
-    def reap(self, dead: Sequence[tuple[str, Owner]], limit: int) -> None:
+    def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
         from dibs.store.sqlite import sweep
 
-        sweep.reap(self, dead, limit)
+        sweep.reap(self, dead, self.settings.sweep_batch)
+        return bool(dead)
 
     def number_events_past(self, number: int) -> None:
         # AUTOINCREMENT continues after the highest id that ever existed.
