@@ -168,8 +168,8 @@ class Store(Verbs):
 
     def reap_dead_owners(self) -> bool:
         """End the claims of sessions whose owners this process can prove dead, and those of their descendants, at most
-        `sweep_batch`; whether there were such sessions. Behind a server, the server does that: any client could claim
-        that an owner is dead."""
+        `sweep_batch`; and these sessions, once none of them holds a claim. Returns whether there were any. Behind a
+        server, the server does that: any client could claim that an owner is dead."""
         return False
 
     def end_silent(self, *, limit: int) -> tuple[str, ...]:

@@ -108,8 +108,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
-        """End at most `sweep_batch` claims of these sessions, if these are their owners still, and of their
-        descendants; and the sessions, once none of them holds a claim. Returns whether there are any."""
+        """`Store.reap_dead_owners` for these sessions: those whose owners these are still. Whether there were any."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:
@@ -218,8 +217,8 @@ class Transaction(ABC):
         name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
         if not limited and agent.claims_per_minute is None:
             return Load()
-        is_limited_in_all = agent.max_claims_total is not None
-        total = self.scalar("live_claim_count_of_agent", agent=name, now=self.now) if is_limited_in_all else 0
+        counted = agent.max_claims_total is not None
+        total = self.scalar("live_claim_count_of_agent", agent=name, now=self.now) if counted else 0
         row = (0.0, 0) if agent.claims_per_minute is None else self.one("bucket_of_agent", name=name)
         expiry = self.one("next_expiry_of_agent", agent=name, now=self.now) if limited else None
         assert row is not None
@@ -364,7 +363,8 @@ class Transaction(ABC):
         else:
             self.run_one("move_item", rows.plain(step.item))
         if kind == "claimed":
-            assert step.claim is not None and step.run is not None, "a claim opens a run"
+            assert step.claim is not None
+            assert step.run is not None, "a claim opens a run"
             self.run("insert_claim", rows.plain(step.claim))
             self.run("insert_run", rows.encode(step.run))
         elif kind == "progress":
