@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.testing.conformance import TestLostAnswers
+from dibs.testing.conformance.lost_answers import TestLostAnswers
 from dibs.testing.harness import Harness, Wire
 from dibs.testing.proxy import CuttingProxy
 from tests.kit import postgres

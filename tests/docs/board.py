@@ -12,6 +12,7 @@ from dibs.errors import DibsError
 from dibs.model import Event, Owner, Reason
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.vault.store import VaultStore
+from tests.kit.owners import found_dead
 from tests.vault.clones import move
 from tests.vault.test_git_store import Pair
 
@@ -130,11 +131,9 @@ class Led:
         self.board.claim("orphan", session=owned.id)
         self.board.add("Fix login", id="over", payload=OVER)
         self.board.claim("over", session=owned.id)
-        dead, find_dead = [(owned.id, gone)], store.find_dead
-        store.find_dead = lambda _: dead
-        self.reasons += self.board.why("orphan")
-        store.find_dead = find_dead
-        store.sweep(dead=dead, limit=10)
+        with found_dead((owned.id, gone)):
+            self.reasons += self.board.why("orphan")
+            store.sweep(limit=10)
 
     def _let_go_of_what_is_over(self) -> None:
         board, me = self.board, self.coder

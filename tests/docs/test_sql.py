@@ -17,6 +17,7 @@ from dibs.testing.invariants import assert_sound
 from tests.docs.markdown import blocks, code, prose, read, section, table
 from tests.docs.production import Connection, Production, production, statements
 from tests.kit.database_clock import DatabaseClock
+from tests.kit.owners import found_dead
 from tests.kit.postgres_server import PostgresServer
 
 SQL = read("docs/operations/sql.md")
@@ -294,7 +295,8 @@ def _live(board: Board, clock: DatabaseClock, backup: str) -> None:
     for id, session in (("expired", me), ("orphan", "owned-1")):
         board.add("Fix login", id=id)
         board.claim(id, session=session)
-    board.store.sweep(dead=[("owned-1", gone)], limit=10)
+    with found_dead(("owned-1", gone)):
+        board.sweep()
     clock.advance(DEFAULTS.ttl_seconds)
     board.sweep()
     board.add("Fix login", id="restored")

@@ -14,6 +14,7 @@ import psycopg
 from dibs.errors import DibsError
 from dibs.model import Agent, Grant, NewItem, Owner, Request, Session
 from dibs.store.postgres.lane_hints import LaneHints
+from tests.kit.owners import found_dead
 from tests.postgres.explaining import ExplainedStore
 
 #: After five runs a plan that fits all parameters may be chosen for good.
@@ -320,7 +321,8 @@ def bury(work: Work) -> None:
         work.store.wait(other, session=session)
         work.store.release(other, session="other")
         work.store.wait(work.taken("other"), session=session)
-        assert item in work.store.sweep(dead=[(session, owner)], limit=100).owner_died
+        with found_dead((session, owner)):
+            assert item in work.store.sweep(limit=100).owner_died
 
 
 def _let_time_pass(work: Work) -> None:

@@ -21,6 +21,7 @@ from dibs.check import META_BYTES_MAX
 from dibs.errors import DibsError
 from dibs.model import Owner, Session
 from tests.kit import postgres, sqlite
+from tests.kit.owners import found_dead
 from tests.kit.postgres_server import PostgresServer
 from tests.kit.twin import TwinClock, TwinHarness
 
@@ -236,7 +237,8 @@ def dead_family(board: Board, clock: TwinClock) -> None:
             board.claim(item, session=session)
         board.wait("x", session="d")
         board.soft_claim("y", session="c")
-        board.store.sweep(dead=[("a", owner)], limit=10)
+        with found_dead(("a", owner)):
+            board.store.sweep(limit=10)
         refused(lambda: board.heartbeat(session="c"))
     board.sessions(ended=True)
 

@@ -6,7 +6,6 @@ request here is sent twice, with such a parameter and without.
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import socket
@@ -20,19 +19,15 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from dibs.board import Board
-from dibs.config import ServerSettings
 from dibs.model import AGENT, VIEWER, Session
-from dibs.server import app
 from dibs.server.api import verb_routes
 from dibs.server.api.bodies import SMALL_BYTES_MAX
-from dibs.server.api.hot_verbs import HotVerbs
 from dibs.server.api.verb_routes import HOT
 from dibs.server.auth import callers
 from dibs.server.auth.guard import BODY_BYTES_MAX, Guard
-from dibs.server.service import Service
 from dibs.text import json_text
 from dibs.verbs import BY_NAME
 from tests.kit import sqlite
@@ -226,7 +221,7 @@ def test_a_large_body_is_encoded_in_a_thread_of_its_own(
 
 
 def test_a_request_that_arrived_as_a_whole_needs_no_task(inside: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HotVerbs, "__call__", unexpected)
+    monkeypatch.setattr(Guard, "__call__", unexpected)
     with connection_of(inside) as (connection, answer):
         for verb in ("claim", "progress", "release", "heartbeat", "next", "done"):
             connection.sendall(whole(inside, verb))
@@ -306,27 +301,5 @@ def test_a_client_that_is_gone_gets_no_answer_and_disturbs_nobody(inside: Caller
         assert answer().status == 200, "the verb took effect"
 
 
-async def unexpected(scope: Scope, receive: Receive, send: Send) -> None:
-    raise AssertionError(f"{scope['path']} reached FastAPI")
-
-
-def test_hot_verbs_do_not_reach_fastapi(tmp_path: Path) -> None:
-    with sqlite.harness(tmp_path) as harness:
-        board = harness.board()
-        guard = app.make(Service(board.store, board.settings), ServerSettings(), 8377, None)
-        assert isinstance(guard, Guard)
-        assert isinstance(guard._app, HotVerbs)
-        guard._app.app = unexpected
-        for verb in HOT:
-            sent: list[Message] = []
-
-            async def receive() -> Message:
-                return {"type": "http.request", "body": b"{}", "more_body": False}
-
-            async def send(message: Message) -> None:
-                sent.append(message)  # noqa: B023 - awaited in this turn of the loop
-
-            headers = [(b"host", b"127.0.0.1:8377"), (b"content-type", b"application/json")]
-            scope = {"type": "http", "method": "POST", "query_string": b"", "path": path_of(verb), "headers": headers}
-            asyncio.run(guard(scope, receive, send))
-            assert sent[0]["status"] == 401, verb
+async def unexpected(guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError(f"{scope['path']} got a task")

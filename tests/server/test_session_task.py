@@ -17,6 +17,7 @@ from dibs.server.compat import session_task_models as models
 from dibs.server.compat import session_task_views as views
 from dibs.text import times
 from tests.kit.http import Host
+from tests.kit.owners import found_dead
 from tests.server.calling import Caller, Reply, Reused, Served, reused_server
 
 ME, OTHER = "session-abc-123", "session-xyz-789"
@@ -562,7 +563,8 @@ class TestEvents:
         gone = Owner(boot_id="of another day", pid_namespace=1, pid=1, start_time=1)
         server.board.start_session("coder", id="owned", owner=gone)
         server.board.claim(TASK, session="owned")
-        server.board.store.sweep(dead=[("owned", gone)], limit=1)
+        with found_dead(("owned", gone)):
+            server.board.sweep()
         assert self.of(server, "owner_died") == {
             "type": "task:claim-orphaned",
             "data": {"taskId": TASK, "reason": "session_dead"},

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import dibs
 from dibs.errors import Invalid
 from dibs.system import owner
 
@@ -83,3 +86,11 @@ def test_a_process_of_any_name_is_read_right() -> None:
     assert theirs.start_time >= owner.of(os.getpid()).start_time
     assert owner.find_dead([("s", theirs)]) == []
     child.communicate(b"\n")
+
+
+def test_only_transactions_look_for_dead_owners() -> None:
+    """So that a read finds what a claim finds, and no caller of a store has to."""
+    package = Path(dibs.__file__).parent
+    sources = ((path, path.read_text(encoding="utf-8")) for path in package.rglob("*.py"))
+    looking = {str(path.relative_to(package)) for path, source in sources if re.search(r"\bowners?\.dead\(", source)}
+    assert looking == {"store/sql/transaction.py"}

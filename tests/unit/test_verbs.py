@@ -20,8 +20,8 @@ from dibs.verbs import BY_NAME
 from tests.kit.contract import Contract
 
 PACKAGE = Path(dibs.__file__).parent
-#: What a function takes that is not from the caller: the transaction, what finds dead owners, the end of the feed.
-FROM_STORE = {"t", "find_dead", "until"}
+#: What a function takes that is not from the caller: the transaction, the end of the feed.
+FROM_STORE = {"t", "until"}
 #: What only other functions of the store pass.
 INTERNAL = {("claim", "unless_after"), ("edit", "allow_missing")}
 

@@ -128,15 +128,15 @@ class SessionKeeper:
             return False
 
     def _say_farewell(self) -> None:
-        """The agent is dead. Its claims end as those of a dead owner, for which this process is the best witness; a
-        server does not take a client's word for that, and lets the session end itself."""
+        """The agent is dead. Its claims end as those of a dead owner, as this process can prove; a server does not
+        take a client's word for that, and lets the session end itself."""
         session, owner = self._state.session, self._record.owner
         assert owner is not None
 
         def end() -> None:
             try:
                 board = self._connect()
-                board.store.sweep(dead=[(session, owner)], limit=board.settings.sweep_batch)
+                board.reap_dead_owners()
                 found = board.find_session(session)
                 if found.ended_at is None and found.owner == owner:
                     board.end_session(session, reason="its agent's process ended")

@@ -1,40 +1,28 @@
-"""What the verbs of a board share: checked parameters, requests, recovery of claims, and dead owners."""
+"""What the verbs of a board share: checked parameters, requests, recovery of claims, and sweeping."""
 
 from __future__ import annotations
 
 from dibs import check, config
-from dibs.errors import (
-    AgentAtCapacity,
-    ClaimExpired,
-    DibsError,
-    Invalid,
-    ItemAlreadyClaimed,
-    ItemNotClaimable,
-    ResourceBusy,
-)
+from dibs.errors import ClaimExpired
 from dibs.model import Request
 from dibs.rules.claiming import recoverable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
     from typing import Any, Self, TypeVar
 
     from dibs.board.session_room import SessionRoom
     from dibs.config import Settings
-    from dibs.model import Grant, Owner, Sweep
+    from dibs.model import Sweep
     from dibs.store.contract import Store, Watch
 
     T = TypeVar("T")
 
 #: How often a waiting client looks for dead owners: nothing reports a death.
 OWNER_LOOK_SECONDS = 5.0
-#: How many batches of dead owners' claims one verb ends before it gives up.
-REAPS_MAX = 10
-#: Refusals that another claim can cause. Not `RateLimited`: an ended claim still counts towards the rate.
-CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
 #: Parameters about the caller.
-NOT_IN_FINGERPRINT = frozenset({"session", "agent", "actor", "relabel", "keeps_offer"})
+NOT_IN_FINGERPRINT = frozenset({"session", "agent", "actor", "relabel"})
 
 
 class BoardBase:
@@ -50,7 +38,6 @@ class BoardBase:
     ) -> None:
         """`watch` replaces the store's watches, for a process whose many clients share one."""
         self.store = store
-        store.find_dead = find_dead
         self.settings = settings
         self._named_actor = None if actor is None else check.name(actor, "actor")
         self._shared_watch = watch
@@ -98,14 +85,6 @@ class BoardBase:
         """Check the parameters and call the store."""
         return verb(*map(check.item, item), **self._checked(verb, item, request_id, parameters))
 
-    def _call_past_dead_owners(
-        self, verb: Callable[..., T], *item: str, request_id: str | None = None, **parameters: Any
-    ) -> T:
-        """`_call` for a verb that the claim of a dead owner can prevent."""
-        checked = self._checked(verb, item, request_id, parameters)
-        given = tuple(map(check.item, item))
-        return self._past_dead_owners(lambda: verb(*given, **checked))
-
     def _call_as_holder(
         self,
         verb: Callable[..., T],
@@ -126,11 +105,8 @@ class BoardBase:
             if not (recover and recoverable(error)):
                 raise
             lost = error.facts["token"]
-        checked["token"] = self._recovered(item, session, lost).claim.token
+        checked["token"] = self.store.recover(item, session=session, token=lost).claim.token
         return verb(item, **checked)
-
-    def _recovered(self, item: str, session: str, token: int) -> Grant:
-        return self._past_dead_owners(lambda: self.store.recover(item, session=session, token=token))
 
     def _checked(
         self, verb: Callable[..., Any], item: tuple[str, ...], request_id: str | None, parameters: dict[str, Any]
@@ -144,25 +120,11 @@ class BoardBase:
             checked["request"] = request(request_id, by, verb.__name__, *item, **content)
         return checked
 
-    # Dead owners
-
-    def _past_dead_owners(self, verb: Callable[[], T], is_held_up: Callable[[T], bool] = lambda _: False) -> T:
-        """Call the verb. If a claim may be the reason of its refusal, or its answer `is_held_up`, end the claims of
-        dead owners and call it again."""
-        for _ in range(REAPS_MAX):
-            try:
-                answer = verb()
-            except DibsError as refusal:
-                if not (_is_caused_by_a_claim(refusal) and self.reap_dead_owners()):
-                    raise
-            else:
-                if not (is_held_up(answer) and self.reap_dead_owners()):
-                    return answer
-        return verb()
+    # Sweeping
 
     def record_due(self, limit: int | None = None) -> Sweep:
         """Record what is overdue, and end the claims of owners that this process can prove dead."""
-        return self.store.sweep(dead=self._dead_owners(), limit=limit or self.settings.sweep_batch)
+        return self.store.sweep(limit=limit or self.settings.sweep_batch)
 
     def sweep(self, *, limit: int | None = None) -> Sweep:
         """`record_due`, and end sessions that hold nothing and have been silent for a day."""
@@ -172,32 +134,7 @@ class BoardBase:
 
     def reap_dead_owners(self) -> bool:
         """End the claims of owners that this process can prove dead; return whether there were any."""
-        dead = self._dead_owners()
-        if dead:
-            self.store.sweep(dead=dead, limit=self.settings.sweep_batch)
-        return bool(dead)
-
-    def _require_living_owner(self, session: str) -> None:
-        """Refuse a session whose owner process is proved dead: what it is given would come back with a strike."""
-        found = self.store.find_session(session)
-        owner = None if found is None or found.ended_at is not None else found.owner
-        if owner is not None and find_dead(
-            lambda boot_id, ns: [(session, owner)] if (owner.boot_id, owner.pid_namespace) == (boot_id, ns) else []
-        ):
-            from dibs.rules.ending import OWNER_DIED
-            from dibs.rules.refusals import session_not_found
-
-            raise session_not_found(session, ended=True, reason=OWNER_DIED)
-
-    def _dead_owners(self) -> Sequence[tuple[str, Owner]]:
-        return find_dead(lambda boot_id, ns: self.store.owners(boot_id=boot_id, pid_namespace=ns))
-
-
-def find_dead(owned: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
-    """`owner.dead`, imported when the first owner is looked for."""
-    from dibs.system import owner
-
-    return owner.dead(owned)
+        return self.store.reap_dead_owners()
 
 
 def request(request_id: str, actor: str, verb: str, /, *item: str, **parameters: Any) -> Request:
@@ -214,8 +151,3 @@ def request(request_id: str, actor: str, verb: str, /, *item: str, **parameters:
 
 def _is_left_out(value: object) -> bool:
     return value is None or value is False or value in ((), {}, [])
-
-
-def _is_caused_by_a_claim(refusal: DibsError) -> bool:
-    """`Invalid` is caused by a claim only if it names the holder: some fields of a claimed item cannot change."""
-    return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)

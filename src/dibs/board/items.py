@@ -92,8 +92,6 @@ class ItemVerbs(BoardBase):
         asked = filters.checked_bulk(verb, args=args, items=items, filter=filter, expect=expect)
         by = self._actor(actor)
         key = None if request_id is None else request(request_id, by, "bulk", verb=verb, **asked)
-        if verb in ("park", "retry", "reopen"):
-            self.reap_dead_owners()  # their claims would be in the way
         return self.store.bulk(verb, **asked, actor=by, request=key)
 
     def edit(
@@ -140,7 +138,7 @@ class ItemVerbs(BoardBase):
         # Not passed if they are not given: a server of an older version, and kept answers, do not know them.
         given = {**parts, "session": session, "token": token}
         parameters |= {name: value for name, value in given.items() if value is not None}
-        return self._call_past_dead_owners(self.store.edit, item, **parameters, request_id=request_id)
+        return self._call(self.store.edit, item, **parameters, request_id=request_id)
 
     def cancel(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -150,18 +148,18 @@ class ItemVerbs(BoardBase):
     def retry(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
-        return self._call_past_dead_owners(self.store.retry, item, reason=reason, actor=actor, request_id=request_id)
+        return self._call(self.store.retry, item, reason=reason, actor=actor, request_id=request_id)
 
     def reopen(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
         """Return an item that is done, cancelled or rejected to the board."""
-        return self._call_past_dead_owners(self.store.reopen, item, reason=reason, actor=actor, request_id=request_id)
+        return self._call(self.store.reopen, item, reason=reason, actor=actor, request_id=request_id)
 
     def park(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
     ) -> Item:
-        return self._call_past_dead_owners(self.store.park, item, reason=reason, actor=actor, request_id=request_id)
+        return self._call(self.store.park, item, reason=reason, actor=actor, request_id=request_id)
 
     def unpark(
         self, item: str, *, reason: str | None = None, actor: str | None = None, request_id: str | None = None
@@ -240,7 +238,7 @@ class ItemVerbs(BoardBase):
         parameters: dict[str, Any] = {"token": token, **added, "session": session, "agent": agent, "actor": actor}
         if key is not None:
             parameters["key"] = check.name(key, "key")  # only a server passes one
-        return self._call_past_dead_owners(self.store.annotate, item, **parameters, request_id=request_id)
+        return self._call(self.store.annotate, item, **parameters, request_id=request_id)
 
     def force_release(
         self,

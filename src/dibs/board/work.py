@@ -7,7 +7,7 @@ import time
 from dibs import check
 from dibs.board import base
 from dibs.board.base import BoardBase
-from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable, StoreUnavailable
+from dibs.errors import Invalid, ItemAlreadyClaimed, ItemNotClaimable, StoreUnavailable
 from dibs.model import ENDED
 
 TYPE_CHECKING = False
@@ -39,8 +39,8 @@ class WorkVerbs(BoardBase):
         given: dict[str, Any] = {"session": check.session_id(session), "agent": agent}
         given |= {"ttl_seconds": ttl_seconds, "request_id": request_id}
 
-        def claim(**how: Any) -> Grant:
-            return self._call_past_dead_owners(self.store.claim, item, **given, **how)
+        def claim() -> Grant:
+            return self._call(self.store.claim, item, **given)
 
         return self._claim_or_wait(claim, given["session"], item, wait_seconds, on_wait)
 
@@ -63,32 +63,23 @@ class WorkVerbs(BoardBase):
 
         asked = subjects.checked(subject, title, fields, session, agent, ttl_seconds, request_id)
 
-        def claim(**how: Any) -> Grant:
-            return self._past_dead_owners(lambda: self.store.claim_subject(**asked, **how))
+        def claim() -> Grant:
+            return self.store.claim_subject(**asked)
 
         return self._claim_or_wait(claim, asked["session"], None, wait_seconds, on_wait)
 
     def _claim_or_wait(
         self,
-        ask: Callable[..., Grant],
+        claim: Callable[[], Grant],
         session: str,
         item: str | None,
         wait_seconds: float,
         on_wait: Callable[[Waiting], None] | None,
     ) -> Grant:
-        """Claim by `ask`. With `wait_seconds`, queue for the item, by default the one that the refusal names."""
+        """Call `claim`. With `wait_seconds`, queue for the item, by default the one that the refusal names."""
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
         if on_wait is not None and not callable(on_wait):
             raise Invalid("on_wait must be a function of a Waiting", field="on_wait")
-
-        def claim() -> Grant:
-            if not self.store.waits:  # behind a server, the server looks for dead owners
-                try:
-                    return ask(keeps_offer=True)
-                except DibsError as error:
-                    if "offer_expires_at" not in error.facts:
-                        raise
-            return ask()
 
         try:
             return claim()
@@ -117,9 +108,7 @@ class WorkVerbs(BoardBase):
         """Hand the claim over to the live session `to`, under a new token; `ttl_seconds` is that of its claim."""
         parameters: dict[str, Any] = {"token": token, "reason": reason, "ttl_seconds": ttl_seconds}
         parameters |= {"to": check.name(to, "to"), "session": check.session_id(session)}
-        if not self.store.waits:  # behind a server, the server looks at owners
-            self._require_living_owner(parameters["to"])
-        return self._call_past_dead_owners(self.store.hand, item, **parameters, request_id=request_id)
+        return self._call(self.store.hand, item, **parameters, request_id=request_id)
 
     def recover(
         self,
@@ -131,7 +120,7 @@ class WorkVerbs(BoardBase):
         request_id: str | None = None,
     ) -> Grant:
         parameters: dict[str, Any] = {"session": check.session_id(session), "token": token, "ttl_seconds": ttl_seconds}
-        return self._call_past_dead_owners(self.store.recover, item, **parameters, request_id=request_id)
+        return self._call(self.store.recover, item, **parameters, request_id=request_id)
 
     def next(
         self,
@@ -164,8 +153,7 @@ class WorkVerbs(BoardBase):
             request_id,
             {"session": check.session_id(session), "agent": agent, **parameters, "done": finished},
         )
-        # `_past_dead_owners` may repeat the call, which accepts items in `done` that have already ended.
-        grants = self._past_dead_owners(lambda: self.store.next(**checked), lambda grants: not grants)
+        grants = self.store.next(**checked)
         if grants or wait_seconds <= 0:
             return grants
         del checked["done"]
@@ -177,7 +165,7 @@ class WorkVerbs(BoardBase):
                 if request_id is None and error.facts.get("outcome") == "unknown":
                     raise  # an item may have been granted: another call could claim more
                 # This process watches instead; an error that persists then reaches the caller.
-        return self._wait_for(lambda: self._past_dead_owners(lambda: self.store.next(**checked)), end)
+        return self._wait_for(lambda: self.store.next(**checked), end)
 
     def heartbeat(
         self,
@@ -331,10 +319,7 @@ class WorkVerbs(BoardBase):
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
 
         def ticket() -> Waiting:
-            return self._past_dead_owners(
-                lambda: self.store.wait(item, session=session, ttl_seconds=ttl_seconds),
-                lambda answer: answer.claim is not None,
-            )
+            return self.store.wait(item, session=session, ttl_seconds=ttl_seconds)
 
         if not wait_seconds:
             return ticket()

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Claims of coding agents last so much longer than others, because models and their tools take their time.
 AGENT_TTL_FACTOR = 1.5
+#: Refusals that another claim can cause.
+CAUSED_BY_A_CLAIM = (ItemAlreadyClaimed, ItemNotClaimable, ResourceBusy, AgentAtCapacity)
 
 
 class Claimant(Value):
@@ -68,12 +70,10 @@ def claim(
     ttl_seconds: float | None,
     settings: Settings,
     unless_after: int | None = None,
-    keeps_offer: bool = False,
 ) -> Decision:
     """Claim by id. A live claim of the same session is renewed; a live claim of another session is a refusal.
 
     `unless_after` recovers a lost claim: the claim is refused if the item was given under a token after that one.
-    `keeps_offer`: a refusal that another claim causes changes nothing, because that claim may be of a dead owner.
     """
     session = claimant.session
     ttl_seconds = ttl(session.kind, ttl_seconds, settings)
@@ -86,19 +86,12 @@ def claim(
         closed = () if ticket is None else (queueing.close(ticket, now, "it was served"),)
         return Decision(steps=(*steps, grant(now, state, session, ttl_seconds, closed)))
     if state.item.offered_to == session.id:
-        if keeps_offer and isinstance(refusal, (ResourceBusy, AgentAtCapacity)):
-            return Decision(steps=tuple(steps), refusal=with_offer_kept(refusal, state.item))
         # The session cannot accept its offer, so the offer goes to the next ticket.
         ticket, onward = queueing.leave(
             now, state, session.id, settings, f"its session could not accept: {refusal.code}"
         )
         steps += [one.replace(closed=(*one.closed, ticket)) for one in onward]
     return Decision(steps=tuple(steps), refusal=refusal, activity=refused(now, state.item, session, refusal))
-
-
-def with_offer_kept(refusal: DibsError, item: Item) -> DibsError:
-    refusal.facts["offer_expires_at"] = item.offer_expires_at
-    return refusal
 
 
 def grant(now: int, state: State, session: Session, ttl_seconds: float, closed: tuple[Ticket, ...] = ()) -> Step:
@@ -253,6 +246,12 @@ def refused(now: int, item: Item, session: Session, refusal: DibsError) -> Activ
         code=refusal.code,
         details={"status": item.status, "holder": refusal.facts.get("holder")},
     )
+
+
+def is_caused_by_a_claim(refusal: DibsError) -> bool:
+    """Whether another claim can be the reason. `Invalid` is caused by one only if it names the holder: some fields of a
+    claimed item cannot change. `RateLimited` never is: an ended claim still counts towards the rate."""
+    return isinstance(refusal, CAUSED_BY_A_CLAIM) or (isinstance(refusal, Invalid) and "holder" in refusal.facts)
 
 
 def recoverable(error: ClaimExpired) -> bool:

@@ -75,7 +75,8 @@ def make(
         app.router.routes.extend(router.routes)
     hosts, origins = address.hosts_and_origins(settings, port)
     return Guard(
-        HotVerbs(app, service),
+        app,
+        take=HotVerbs(app.routes, service).take,
         hosts=frozenset([*hosts, *more_hosts]),
         origins=frozenset(origins),
         log=log,

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.store.contract import FindDead, Store
+    from dibs.store.contract import Store
 
 
 class Delegate:
@@ -14,14 +14,6 @@ class Delegate:
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
-
-    @property
-    def find_dead(self) -> FindDead:
-        return self.inner.find_dead
-
-    @find_dead.setter
-    def find_dead(self, find_dead: FindDead) -> None:
-        self.inner.find_dead = find_dead
 
     def shared_commits(self) -> None:
         """A server calls the verbs of this store, instead of those of `inner` in shared commits."""

@@ -9,37 +9,36 @@ import time
 from dibs.errors import AgentAtCapacity, DibsError, Invalid, ResourceBusy, StoreUnavailable
 from dibs.model import Ended, Owner
 from dibs.rules.sessions import KEPT_PREFIXES, WAS_SILENT, is_silent
+from dibs.store.sql import rows
+from dibs.store.sql.session_verbs import find_session
+from dibs.store.sqlite.sweep import sweep
 from dibs.system import owner
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, MistakenTransactions, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from dibs.model import Grant, Heartbeat, Renewal, Session, SessionEnd, Sweep
+    from dibs.store.contract import Store
+    from dibs.store.sql.transaction import Transaction
 
 
-class Misjudges(Mistake):
+class Misjudges(MistakenTransactions):
     """Shows owners otherwise than they are; a verdict on what was shown is taken for one on the true owner."""
 
     def shown(self, true: Owner, boot_id: str, pid_namespace: int) -> Owner:
         raise NotImplementedError
 
-    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-        return tuple(
-            (session.id, self.shown(session.owner, boot_id, pid_namespace))
-            for session in self._sessions()
-            if session.owner is not None
-        )
+    def mistake(self, t: Transaction) -> None:
+        def dead_owners(among: object = None) -> list[tuple[str, Owner]]:
+            sessions = map(rows.session, t.all("list_sessions", ended=False, limit=1000))
+            true = {session.id: session.owner for session in sessions if session.owner is not None}
+            dead = owner.dead(lambda *here: [(id, self.shown(one, *here)) for id, one in true.items()])
+            return [(id, true[id]) for id, _ in dead]
 
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        true = {session.id: session.owner for session in self._sessions()}
-        verdicts = [(session, true.get(session) or judged) for session, judged in dead]
-        return self.inner.sweep(dead=verdicts, limit=limit)
-
-    def _sessions(self) -> list[Session]:
-        return [view.session for view in self.inner.sessions(limit=1000)]
+        vars(t)["dead_owners"] = dead_owners
 
 
 @caught_by("sessions")
@@ -58,11 +57,19 @@ class JudgesByPidAlone(Misjudges):
 
 
 @caught_by("sessions")
-class BuriesTheNewOwner(Misjudges):
+class BuriesTheNewOwner(Mistake):
     """Does not ask whether the owner that was found dead still is the session's."""
 
-    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-        return self.inner.owners(boot_id=boot_id, pid_namespace=pid_namespace)
+    def sweep(self, *, limit: int) -> Sweep:
+        store: Any = self.inner
+        dead = store.read(lambda t: t.dead_owners())
+
+        def end(t: Transaction) -> Sweep:
+            sessions = [find_session(t, session) for session, _ in dead]
+            return sweep(t, dead=[(one.id, one.owner) for one in sessions if one and one.owner], limit=limit)
+
+        swept: Sweep = store.write(end)
+        return swept
 
 
 class OverlooksTheDead(Mistake):
@@ -71,23 +78,21 @@ class OverlooksTheDead(Mistake):
     refusal: type[DibsError]
     _overlooks = False
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        return self._noting_refusals(found) if callable(found) else found
+    def __init__(self, inner: Store, raw: Callable[[str, dict[str, Any]], None]) -> None:
+        super().__init__(inner, raw)
+        self._write, self._reap = inner.write, inner.reap_dead_owners  # type: ignore[attr-defined]
+        vars(inner).update(write=self._noting_refusals, reap_dead_owners=self._reap_unless_refused)
 
-    def _noting_refusals(self, verb: Callable[..., Any]) -> Callable[..., Any]:
-        def noting(*args: Any, **asked: Any) -> Any:
-            try:
-                return verb(*args, **asked)
-            except self.refusal:
-                self._overlooks = True
-                raise
+    def _noting_refusals(self, *how: Any) -> Any:
+        try:
+            return self._write(*how)
+        except self.refusal:
+            self._overlooks = True
+            raise
 
-        return noting
-
-    def owners(self, **asked: Any) -> tuple[tuple[str, Owner], ...]:
+    def _reap_unless_refused(self) -> bool:
         overlooks, self._overlooks = self._overlooks, False
-        return () if overlooks else self.inner.owners(**asked)
+        return not overlooks and self._reap()
 
 
 @caught_by("dead_owners")

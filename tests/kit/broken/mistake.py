@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.store.contract import Store
+    from dibs.store.sql.transaction import Transaction
 
     M = TypeVar("M", bound="type[Mistake]")
 
@@ -32,6 +33,31 @@ class Mistake(Delegate):
     def raw(self, sql: str, **parameters: Any) -> None:
         """Change rows behind the rules' back. Most of this can be said to any SQL database."""
         self._raw(sql, parameters)
+
+
+class MistakenTransactions(Mistake):
+    """A store whose transactions, of reads or writes or both, have the mistake."""
+
+    kinds: tuple[str, ...] = ("read", "write")
+
+    def __init__(self, inner: Store, raw: Callable[[str, dict[str, Any]], None]) -> None:
+        super().__init__(inner, raw)
+        for kind in self.kinds:
+            vars(inner)[kind] = self._mistaken(getattr(inner, kind))
+
+    def mistake(self, t: Transaction) -> None:
+        """Replace methods of `t`."""
+        raise NotImplementedError
+
+    def _mistaken(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        def mistaken(work: Callable[[Transaction], Any], *how: Any) -> Any:
+            def on_mistaken(t: Transaction) -> Any:
+                self.mistake(t)
+                return work(t)
+
+            return run(on_mistaken, *how)
+
+        return mistaken
 
 
 def caught_by(group: str, test: str | None = None) -> Callable[[M], M]:

@@ -6,14 +6,15 @@ import time
 
 from dibs.errors import Invalid
 from dibs.model import Sweep
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, MistakenTransactions, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from typing import Any
 
     from dibs.model import Heartbeat, Holding, Owner, Session, SessionEnd
+    from dibs.store.sql.transaction import Transaction
 
 
 @caught_by("children", "test_a_session_shows_its_parent")
@@ -88,21 +89,25 @@ class BeatsForItsChildren(Mistake):
 
 
 @caught_by("children", "test_children_end_when_the_owner_of_their_parent_dies")
-class OverlooksDeadParents(Mistake):
+class OverlooksDeadParents(MistakenTransactions):
     """Finds only owners of sessions that hold something themselves."""
 
-    def owners(self, **asked: Any) -> tuple[tuple[str, Owner], ...]:
-        holders = {line.claim.session for line in self.inner.who() if line.claim is not None}
-        return tuple(one for one in self.inner.owners(**asked) if one[0] in holders)
+    def mistake(self, t: Transaction) -> None:
+        dead_owners = t.dead_owners
+
+        def of_holders(among: Iterable[str] | None = None) -> list[tuple[str, Owner]]:
+            return [one for one in dead_owners(among) if t.one("items_of_session", session=one[0], limit=1)]
+
+        vars(t)["dead_owners"] = of_holders
 
 
 @caught_by("children", "test_a_sweep_of_a_dead_family_is_bounded")
 class SweepsEachSessionToTheBound(Mistake):
     """Ends as many claims of each session as one sweep may end in all."""
 
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        first = self.inner.sweep(dead=dead, limit=limit)
-        again = self.inner.sweep(dead=dead, limit=limit)
+    def sweep(self, *, limit: int) -> Sweep:
+        first = self.inner.sweep(limit=limit)
+        again = self.inner.sweep(limit=limit)
         return first.replace(owner_died=first.owner_died + again.owner_died)
 
 

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from dibs.store.contract import find_none
-from tests.kit.broken.mistake import Mistake, caught_by
+import copy
+
+from tests.kit.broken.mistake import MistakenTransactions, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeVar
+    from typing import Any
 
     from dibs.rules.decision import State
-    from dibs.store.contract import FindDead, Store
+    from dibs.store.contract import Store
     from dibs.store.sql.transaction import Transaction
-
-    T = TypeVar("T")
 
 #: So late that nothing becomes due by it.
 NEVER = 2**62
 GROUP = "reads_against_time"
 
 
-class ForgetfulReads(Mistake):
+class ForgetfulReads(MistakenTransactions):
     """Reads see every state without what one rule would go by; writes are sound."""
 
-    def __init__(self, inner: Store, raw: Callable[[str, dict[str, Any]], None]) -> None:
-        super().__init__(inner, raw)
-        read: Callable[..., Any] = vars(inner).get("read") or inner.read  # type: ignore[attr-defined]
-
-        def forgetful(work: Callable[[Transaction], T]) -> T:
-            answer: T = read(lambda t: work(self._forgetting(t)))
-            return answer
-
-        vars(inner)["read"] = forgetful
+    kinds = ("read",)
 
     def forget(self, state: State) -> State:
         raise NotImplementedError
 
-    def _forgetting(self, t: Transaction) -> Transaction:
+    def mistake(self, t: Transaction) -> None:
         states = t.states
 
         def forgotten(items: Iterable[str]) -> dict[str, State]:
             return {id: self.forget(state) for id, state in states(items).items()}
 
         vars(t)["states"] = forgotten
-        return t
 
 
 @caught_by(GROUP, "test_an_expired_claim_is_over_in_every_read")
@@ -79,11 +69,15 @@ class ReadsForgetWhoWaits(ForgetfulReads):
 
 
 @caught_by(GROUP, "test_what_a_dead_process_held_is_free_in_every_read")
-class ReadsForgetTheDead(Mistake):
-    @property
-    def find_dead(self) -> FindDead:
-        return find_none
+class ReadsForgetTheDead(MistakenTransactions):
+    """Verbs that write find them."""
 
-    @find_dead.setter
-    def find_dead(self, find_dead: FindDead) -> None:
-        pass
+    kinds = ("read",)
+
+    def __init__(self, inner: Store, raw: Callable[[str, dict[str, Any]], None]) -> None:
+        sound = copy.copy(inner)
+        vars(inner).update(reap_dead_owners=sound.reap_dead_owners, sweep=sound.sweep)
+        super().__init__(inner, raw)
+
+    def mistake(self, t: Transaction) -> None:
+        vars(t)["dead_owners"] = lambda among=None: []

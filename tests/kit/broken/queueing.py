@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dibs.errors import AgentAtCapacity, DibsError, ItemAlreadyClaimed, ItemNotClaimable
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, MistakenTransactions, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Ended, Grant, Heartbeat, Item, SessionEnd, SoftClaim, Sweep, Waiting
+    from dibs.store.sql.transaction import Transaction
 
 NEVER_AT = 9_000_000_000_000
 
@@ -263,8 +264,10 @@ class AnyoneGivesUpSoftClaims(Mistake):
 
 
 @caught_by("dead_owners", "test_an_offer_is_not_lost_to_what_a_dead_owner_holds")
-class PassesAnOfferOnAtOnce(Mistake):
-    """Before anybody has looked whether the claim in its way is of a dead owner."""
+class PassesAnOfferOnAtOnce(MistakenTransactions):
+    """Before it has looked whether the claim in its way is of a dead owner."""
 
-    def claim(self, item: str, *, keeps_offer: bool = False, **asked: Any) -> Grant:
-        return self.inner.claim(item, **asked)
+    kinds = ("write",)
+
+    def mistake(self, t: Transaction) -> None:
+        vars(t)["dead_owners"] = list

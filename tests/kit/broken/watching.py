@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Event, Owner, Pulse
+    from dibs.model import Event, Pulse
     from dibs.model.dashboard import Vitals
 
 
@@ -102,8 +102,8 @@ class OverlooksSchedules(Mistake):
 
 @caught_by("following", "test_the_death_of_an_owner_reaches_a_follower")
 class KnowsNoOwners(Mistake):
-    def owners(self, **asked: object) -> tuple[tuple[str, Owner], ...]:
-        return ()
+    def reap_dead_owners(self) -> bool:
+        return False
 
 
 @caught_by("live", "test_every_event_after_a_view_is_told_once_and_in_order")

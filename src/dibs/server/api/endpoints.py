@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -24,7 +24,6 @@ from dibs.server.api import examples
 from dibs.server.api.responses import JSON, PROBLEM_JSON, problem_body
 from dibs.server.api.schemas import Problem
 from dibs.server.auth.callers import set_cookie
-from dibs.server.service import Service
 from dibs.value import Value
 
 #: The property of an operation that names the role it needs. Operations without it are open to everyone.
@@ -40,7 +39,8 @@ _models: dict[str, type[BaseModel]] = {}
 
 
 class AuthRoute(APIRoute):
-    """Admits only callers whose key has the route's role. The application's state has the service that knows keys."""
+    """Admits only callers whose key has the route's role, and renews a browser's cookie. The application's state has
+    the service that knows keys."""
 
     def __init__(self, path: str, *args: Any, **options: Any) -> None:
         super().__init__(path, *args, **options)
@@ -59,20 +59,13 @@ class AuthRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
-            return await respond_if_admitted(request.app.state.service, request, self.role, lambda: handle(request))
+            await request.app.state.service.admit(request, self.role)
+            response = await handle(request)
+            if request.state.cookie is not None:
+                set_cookie(response, *request.state.cookie)
+            return response
 
         return handler
-
-
-async def respond_if_admitted(
-    service: Service, request: Request, role: str, respond: Callable[[], Awaitable[Response]]
-) -> Response:
-    """The response, if the caller's key has this role. A browser's cookie is renewed with it."""
-    await service.admit(request, role)
-    response = await respond()
-    if request.state.cookie is not None:
-        set_cookie(response, *request.state.cookie)
-    return response
 
 
 class Content(Value):

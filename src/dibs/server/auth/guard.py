@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dibs.server.api import responses
-from dibs.server.ops.connection import COMPLETE_EXTENSION, CREDENTIALS, TakesWhole
+from dibs.server.ops.connection import COMPLETE_EXTENSION, CREDENTIALS, Take, TakesWhole
 from dibs.server.ops.logs import AccessLog
 from dibs.server.shares import LoopTurns, halves
 
@@ -46,8 +46,9 @@ class BodyRefused(HTTPException):
 
 
 class Guard(TakesWhole):
-    """`hosts` are the values of the Host header that name this server, `origins` those of its own pages.
-    `archive_paths` accept bodies of any size that are whole boards."""
+    """`take` takes requests that arrived as a whole (see `TakesWhole`), and `app` all others. `hosts` are the values of
+    the Host header that name this server, `origins` those of its own pages. `archive_paths` accept bodies of any size
+    that are whole boards."""
 
     def __init__(
         self,
@@ -55,12 +56,13 @@ class Guard(TakesWhole):
         *,
         hosts: frozenset[str],
         origins: frozenset[str],
+        take: Take | None = None,
         log: TextIO | None = sys.stderr,
         log_json: bool = False,
         on_request: Callable[[str, str, int, float], None] | None = None,
         archive_paths: frozenset[str] = frozenset(),
     ) -> None:
-        self._app = app
+        self._app, self._take = app, take
         self._hosts, self._origins, self._archive_paths = hosts, origins, archive_paths
         self._log = AccessLog(log, log_json)
         self._on_request = on_request
@@ -102,9 +104,9 @@ class Guard(TakesWhole):
             respond(response)
             self._observe(scope, response.status_code, began)
 
-        if not isinstance(self._app, TakesWhole) or self._refusal(scope) is not None:
+        if self._take is None or self._refusal(scope) is not None:
             return False
-        return self._app.take(scope, body, respond_with_headers)
+        return self._take(scope, body, respond_with_headers)
 
     def _observe(self, scope: Scope, status: int, began: float) -> None:
         seconds = time.perf_counter() - began

@@ -38,6 +38,10 @@ COMPLETE_EXTENSION = "dibs.complete"
 DISCARD_UNSENT = struct.pack("ii", 1, 0)
 
 
+#: As `TakesWhole.take`.
+Take = Callable[[MutableMapping[str, Any], bytes, Callable[[Response], None]], bool]
+
+
 class HeadTooLarge(Exception):
     """Raised in a callback of the parser, which then gives up the connection."""
 

@@ -24,9 +24,13 @@ if the item is still at that revision, which the caller has read: otherwise noth
 `TASK_CHANGED`, with the current revision and its actor. This check comes before every other one of the item's state.
 Overdue steps that are not recorded yet do not count as a change.
 
+**Dead owners.** Only a store whose process can prove it ends a session because its owner process is dead. It looks
+before a claim is the reason of a refusal (except that of a rate) or of an empty `next`, and then calls the verb again.
+An offer is not lost to what a dead owner holds.
+
 **Reads** answer as a claim at that instant would: they apply expired claims, schedules, lapsed offers (and the offer to
-the next ticket), the strike that fails an item, and the end of sessions that `find_dead` finds dead, also in counts. A
-read writes nothing; the feed and the history show what was recorded.
+the next ticket), the strike that fails an item, and the end of sessions with dead owners, also in counts. A read
+writes nothing; the feed and the history show what was recorded.
 """
 
 from __future__ import annotations
@@ -37,10 +41,10 @@ from dibs.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeVar
 
-    from dibs.model import Event, Grant, Key, Owner, Session, Synced, Waiting
+    from dibs.model import Event, Grant, Key, Session, Synced, Waiting
     from dibs.model.dashboard import VitalChange, Vitals
     from dibs.model.webhooks import Attempt, Delivery, Taken, Webhook
     from dibs.store.contract.manage import ManageVerbs
@@ -49,11 +53,7 @@ if TYPE_CHECKING:
 
     V = TypeVar("V")
 
-    #: Takes a function that finds the sessions with owner processes in a namespace (boot id, pid namespace), and
-    #: returns those sessions whose owner this process can prove dead.
-    FindDead = Callable[[Callable[[str, int], Iterable[tuple[str, Owner]]]], Sequence[tuple[str, Owner]]]
-
-__all__ = ["FindDead", "Page", "SharedCommits", "Store", "Watch", "find_none", "page"]
+__all__ = ["Page", "SharedCommits", "Store", "Watch", "page"]
 
 
 #: Formats of backups: a SQLite database; lines of JSON (`dibs.text.record_lines`).
@@ -63,11 +63,6 @@ GONE, FULL, READ_ONLY = "gone", "full", "read-only"
 #: In place of the kind of a record: the refusal that ended a server's export.
 BROKEN_OFF = "error"
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
-
-
-def find_none(_: Callable[[str, int], Iterable[tuple[str, Owner]]]) -> Sequence[tuple[str, Owner]]:
-    """The default of `Store.find_dead`: a store by itself does not look at processes."""
-    return ()
 
 
 if TYPE_CHECKING:
@@ -133,8 +128,6 @@ class Store(Verbs):
     #: Called by the committing thread after a commit that made an item claimable, so that waiters in this process wake
     #: without a notification.
     on_freed: Callable[[], None] | None = None
-    #: How reads find dead owner processes. The board sets it, so that a read answers what a claim would find.
-    find_dead: FindDead = staticmethod(find_none)
     #: The format that `backup` writes and `restore` reads; the board converts other files. None: the server does so.
     backup_format: str | None = None
     #: Whether the store itself can wait (`next_in_time`, `wait_in_time`), as a server does for its clients.
@@ -172,6 +165,12 @@ class Store(Verbs):
         raise NotImplementedError
 
     # What only some stores can do
+
+    def reap_dead_owners(self) -> bool:
+        """End the claims of sessions whose owners this process can prove dead, and those of their descendants, at most
+        `sweep_batch`; and these sessions, once none of them holds a claim. Returns whether there were any. Behind a
+        server, the server does that: any client could claim that an owner is dead."""
+        return False
 
     def end_silent(self, *, limit: int) -> tuple[str, ...]:
         """End live sessions that have called no verb for a day, at most `limit`, if they hold nothing, wait for nothing

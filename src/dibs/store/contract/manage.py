@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         Item,
         Key,
         NewItem,
-        Owner,
         Request,
         Session,
         SessionEnd,
@@ -279,8 +278,3 @@ class ManageVerbs(ABC):
     @abstractmethod
     def dead_letters(self, webhook: str) -> tuple[DeadLetter, ...]:
         """The events that the webhook gave up on, oldest first. Unknown: `INVALID`."""
-
-    @abstractmethod
-    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-        """Live sessions whose owner process is in this namespace, and that hold a claim or have a descendant that holds
-        one; each with that process."""

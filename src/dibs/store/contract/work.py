@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Heartbeat,
         Item,
         NewItem,
-        Owner,
         Reason,
         Renewal,
         Request,
@@ -37,18 +36,13 @@ class WorkVerbs(ABC):
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
-        keeps_offer: bool = False,
         request: Request | None = None,
     ) -> Grant:
         """Claim an item exclusively. A live claim of the same session is renewed and answered again, under the same
         token and as `renewed`. `agent` is the agent that the caller takes the session for; if it is another's,
         `INVALID`. A parked item can be claimed if it would be ready; an item offered to another session cannot. A
         session that cannot accept its offer loses it to the next ticket. The answer has the approval in force, with the
-        run whose draft was approved, even if other runs came since.
-
-        With `keeps_offer`, a session that another claim keeps from accepting its offer (`RESOURCE_BUSY`,
-        `AGENT_AT_CAPACITY`) does not lose it: nothing changes, and the facts of the refusal have `offer_expires_at`.
-        The caller ends the claims of dead owners, and then claims again without it."""
+        run whose draft was approved, even if other runs came since."""
 
     @abstractmethod
     def claim_subject(
@@ -58,7 +52,6 @@ class WorkVerbs(ABC):
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
-        keeps_offer: bool = False,
         request: Request | None = None,
     ) -> Grant:
         """Claim the item of the subject of `new`; if there is none, add `new` first, in the same transaction and with
@@ -270,11 +263,10 @@ class WorkVerbs(ABC):
         """An admin ends the claim of an item (with `token`: only that claim), without a strike."""
 
     @abstractmethod
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        """Record overdue steps, of at most `limit` claims: end expired claims, and those of sessions whose owner the
-        caller found dead (if it is still the session's owner) and of their descendants; all these sessions end once
-        none of them holds a claim. Each claim counts a strike; the last strike fails the item. Schedules that have come
-        and lapsed offers are recorded, too."""
+    def sweep(self, *, limit: int) -> Sweep:
+        """Record overdue steps, of at most `limit` claims: end expired claims, and those of sessions with dead owners
+        and of their descendants; all these sessions end once none of them holds a claim. Each claim counts a strike;
+        the last strike fails the item. Schedules that have come and lapsed offers are recorded, too."""
 
     # Waiting for one item
 

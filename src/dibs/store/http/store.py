@@ -11,7 +11,7 @@ import time
 
 from dibs import randomness
 from dibs.errors import Invalid, SessionNotFound, StoreUnavailable, StoreUnusable
-from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Sweep, Waiting
+from dibs.model import Added, Agent, Edited, Event, Grant, Item, Key, Prune, Pulse, Run, Session, Waiting
 from dibs.model.webhooks import Delivery, Webhook
 from dibs.store.contract import BROKEN_OFF, Store, Watch, page
 from dibs.store.http.client import Client, refusal, unavailable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import NewItem, Owner, Request
+    from dibs.model import NewItem, Request
     from dibs.store.contract import Live, Page
     from dibs.value import Value
     from dibs.verbs import Verb
@@ -81,10 +81,8 @@ class WrittenVerbs(Store):
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
-        keeps_offer: bool = False,
         request: Request | None = None,
     ) -> Grant:
-        """`keeps_offer` is decided by the server, which looks for dead owners itself."""
         asked = {**_new_item(new), "session": session, "agent": agent, "ttl_seconds": ttl_seconds}
         answer: Grant = self._call(BY_NAME["claim_subject"], asked, request)
         return answer
@@ -120,14 +118,6 @@ class WrittenVerbs(Store):
         except SessionNotFound:
             return None
         return found
-
-    def owners(self, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-        """Only the server looks for dead owners: any client could claim that one is dead."""
-        return ()
-
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
-        answer: Sweep = self._call(BY_NAME["sweep"], {"limit": limit}, None)
-        return answer
 
     def put_key(self, key: Key, *, seconds: float | None = None) -> Key:
         body = {name: getattr(key, name) for name in ("id", "role", "agent", "digest", "name")} | {"seconds": seconds}

@@ -276,8 +276,6 @@ def _claim_refused(answer: Answer, facts: Answer) -> DibsError:
         claimant = claiming.Claimant(session=session(facts["session"]), agent=agent, load=load, holds=holds)
         reasons = claiming.reasons(now, _state(facts), claimant)
         found = next((one for one in reasons if one.code == answer["no"]), None)
-    if found is not None and answer.get("offer_kept"):
-        return claiming.with_offer_kept(found, item(facts["item"]))
     return found or _unexplained(answer["no"], facts)
 
 

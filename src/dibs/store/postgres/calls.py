@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dibs.store.sql.dispatch import REAPS_MAX
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
     from dibs.config import Settings
 
@@ -29,6 +32,19 @@ FINISH = call_of(
 DONE = call_of("done", "text[]", "bigint[]", "text", "text", "text", "text", "boolean", _SETTINGS, "text[]")
 FORCE_RELEASE = call_of("force_release", "text", "text", "text", "bigint", _SETTINGS, "text[]")
 SWEEP = call_of("sweep", "json", "bigint", _SETTINGS)
+
+
+def claim_past_dead_owners(
+    claim: Callable[[bool], dict[str, Any]], reap_dead_owners: Callable[[], bool]
+) -> dict[str, Any]:
+    """The answer of `claim`, which is told whether a session that a claim keeps from accepting its offer keeps the
+    offer: as long as that claim may be of a dead owner."""
+    answer = claim(True)
+    for _ in range(REAPS_MAX):
+        if not (answer.get("offer_kept") and reap_dead_owners()):
+            break
+        answer = claim(True)
+    return claim(False) if answer.get("offer_kept") else answer
 
 
 def texts(parameters: Iterable[object]) -> list[str | None]:

@@ -20,12 +20,14 @@ from dibs.store.postgres.calls import (
     PROGRESS,
     RENEW,
     SWEEP,
+    claim_past_dead_owners,
 )
+from dibs.store.sql.dispatch import past_dead_owners
 from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from dibs.config import Settings
@@ -37,6 +39,7 @@ class ClaimPath(ABC):
     settings: Settings
     _hints: LaneHints
     _settings_row: str
+    reap_dead_owners: Callable[[], bool]
 
     @abstractmethod
     def call(self, function: str, *parameters: Any, repeatable: bool) -> dict[str, Any]: ...
@@ -45,6 +48,7 @@ class ClaimPath(ABC):
     def notify(self, *, urgent: bool = False) -> None:
         """Wake waiting clients after a change; `urgent`: an item became claimable."""
 
+    @past_dead_owners
     def claim(
         self,
         item: str,
@@ -52,11 +56,11 @@ class ClaimPath(ABC):
         session: str,
         agent: str | None = None,
         ttl_seconds: float | None = None,
-        keeps_offer: bool = False,
         request: Request | None = None,
     ) -> Grant:
-        return self._claim(item, session, agent, ttl_seconds, request, keeps_offer=keeps_offer)
+        return self._claim(item, session, agent, ttl_seconds, request)
 
+    @past_dead_owners
     def recover(
         self,
         item: str,
@@ -78,13 +82,14 @@ class ClaimPath(ABC):
         *,
         recover: bool = False,
         token: int | None = None,
-        keeps_offer: bool = False,
     ) -> Grant:
         call_id = _call_id(request)
         whose = (item, session, agent, ttl_seconds, recover, token)
-        sent = (*whose, self._settings_row, _request(request, call_id), keeps_offer)
+        sent = (*whose, self._settings_row, _request(request, call_id))
         # Repeatable, because a session that claims again gets the same claim.
-        answer = self.call(CLAIM, *sent, repeatable=True)
+        answer = claim_past_dead_owners(
+            lambda keeps_offer: self.call(CLAIM, *sent, keeps_offer, repeatable=True), self.reap_dead_owners
+        )
         if (kept := answers.kept(answer, Grant)) is not None:
             return kept
         if _is_refused_repeat(answer, "run", call_id) and _is_held_by(answer, session):
@@ -95,6 +100,7 @@ class ClaimPath(ABC):
         self.notify()
         return answers.grant(answer)
 
+    @past_dead_owners
     def next(
         self,
         *,
@@ -290,7 +296,7 @@ class ClaimPath(ABC):
             raise answers.force_release_refusal(answer, actor=actor, reason=reason, token=token, item_id=item)
         return self._ended(answer)
 
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+    def _sweep(self, dead: Sequence[tuple[str, Owner]], limit: int) -> Sweep:
         sent = json_text.dumps([[session, owner.as_dict()] for session, owner in dead])
         swept = answers.sweep(self.call(SWEEP, sent, limit, self._settings_row, repeatable=True))
         if swept.expired or swept.owner_died or swept.due or swept.offers:

@@ -40,11 +40,11 @@ from dibs.store.sql.transaction import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Owner, Prune, Request, Session, Sweep
+    from dibs.model import Prune, Request, Session, Sweep
     from dibs.store.contract import Watch
     from dibs.store.postgres.connections import Connection
     from dibs.store.sql.transaction import Transaction
@@ -220,10 +220,10 @@ class PostgresStore(ClaimPath, SqlVerbs, Store):
 
     # Whole boards
 
-    def sweep(self, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+    def sweep(self, *, limit: int) -> Sweep:
         from dibs.store.sql.figures import BATCH
 
-        swept = super().sweep(dead=dead, limit=limit)
+        swept = self._sweep(self.read(lambda t: t.dead_owners()), limit)
         self.catch_up(BATCH)
         return swept
 

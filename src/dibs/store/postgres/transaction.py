@@ -10,7 +10,7 @@ import psycopg
 
 from dibs.model import READY
 from dibs.store.postgres import answers
-from dibs.store.postgres.calls import CLAIM, settings_row, texts
+from dibs.store.postgres.calls import CLAIM, claim_past_dead_owners, settings_row, texts
 from dibs.store.postgres.queries import STATEMENTS
 from dibs.store.sql import rows
 from dibs.store.sql.transaction import Transaction
@@ -18,11 +18,11 @@ from dibs.text import json_text, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from dibs.config import Settings
-    from dibs.model import Grant, Item
+    from dibs.model import Grant, Item, Owner
     from dibs.rules.claiming import Claimant
     from dibs.rules.decision import Step
     from dibs.store.postgres.connections import Connection
@@ -139,18 +139,28 @@ class PostgresTransaction(Transaction):
         )
         return 0 if row is None else int(row[0])
 
-    def claim(
-        self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None, keeps_offer: bool = False
-    ) -> Grant:
-        sent = (item, session, agent, ttl_seconds, False, None, settings_row(self.settings), None, keeps_offer)
-        row = self._connection.execute(CLAIM, texts(sent)).fetchone()
-        assert row is not None
-        answer = row[0]
+    def claim(self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None) -> Grant:
+        def call(keeps_offer: bool) -> dict[str, Any]:
+            sent = (item, session, agent, ttl_seconds, False, None, settings_row(self.settings), None, keeps_offer)
+            row = self._connection.execute(CLAIM, texts(sent)).fetchone()
+            assert row is not None
+            found: dict[str, Any] = row[0]
+            return found
+
+        answer = claim_past_dead_owners(call, lambda: self.reap(self.dead_owners()))
         self.changed = True
         if "no" in answer:
             asked: dict[str, Any] = {"session": session, "agent": agent, "ttl_seconds": ttl_seconds, "item_id": item}
             self.refuse(answers.refusal(answer, settings=self.settings, **asked))
         return answers.grant(answer)
+
+    def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
+        if not dead:
+            return False
+        verdicts = json_text.dumps([(session, owner.as_dict()) for session, owner in dead])
+        self.one("reap", dead=verdicts, limit=self.settings.sweep_batch, settings=settings_row(self.settings))
+        self.changed = self.freed = self.item_returned = True
+        return True
 
     def number_events_past(self, number: int) -> None:
         if number:

@@ -25,3 +25,6 @@ SELECT d.item, d.needs FROM reach JOIN dibs.dependencies d ON d.item = reach.id
 
 -- name: prune_items
 DELETE FROM dibs.items WHERE id @in(:items)
+
+-- name: reap
+SELECT lost FROM dibs.reap(:dead::json, :limit, :settings::dibs.settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dibs.errors import DibsError, Invalid, StoreUnavailable
 from dibs.model.dashboard import Bulk, BulkRefusal
-from dibs.store.contract import find_none
 from dibs.store.sql import item_verbs, paging, projection
 from dibs.store.sql.transaction import Refused
 
@@ -28,6 +27,10 @@ VERBS: dict[str, Callable[..., Any]] = {
 }
 
 
+#: Verbs that a claim can prevent.
+PREVENTED_BY_CLAIMS = frozenset({"park", "retry", "reopen"})
+
+
 class Matches:
     """The items that matched a filter, as they were read: one that has changed since is refused."""
 
@@ -37,7 +40,7 @@ class Matches:
 
 def find(t: Transaction, filter: Mapping[str, Any], expect: int) -> Matches:
     """Read before the transaction that changes the items, since it looks at everything that has not ended."""
-    found = paging.matching(t, projection.of_board(t, find_none), filter, limit=expect)
+    found = paging.matching(t, projection.of_board(t, after_deaths=False), filter, limit=expect)
     return Matches(found.total, [{"id": id, "revision": revision} for id, revision in found.items])
 
 

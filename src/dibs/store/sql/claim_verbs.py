@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dibs.rules import handing
+from dibs.rules.ending import OWNER_DIED
 from dibs.rules.items import not_added, subject_moved
+from dibs.rules.refusals import session_not_found
 from dibs.store.sql import item_verbs, rows
 from dibs.store.sql.transaction import Refused
+from dibs.system import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +23,12 @@ def claim_subject(
     session: str,
     agent: str | None = None,
     ttl_seconds: float | None = None,
-    keeps_offer: bool = False,
 ) -> Grant:
     assert new.subject is not None, "the board requires a subject"
     adder = t.session(session).agent  # before the lock of the subject
     known = item_verbs.item_of_subject(t, new.subject)
     if known is not None:
-        grant = t.claim(known.id, session=session, agent=agent, ttl_seconds=ttl_seconds, keeps_offer=keeps_offer)
+        grant = t.claim(known.id, session=session, agent=agent, ttl_seconds=ttl_seconds)
         if grant.item.subject != new.subject:
             raise subject_moved(grant.item, new.subject)
         return grant
@@ -50,6 +52,8 @@ def hand(
     _lock(t, item, session, to)
     state, held = t.fenced(item, session, token)
     target = t.session(to)
+    if target.owner is not None and owner.find_dead([(to, target.owner)]):
+        raise session_not_found(to, ended=True, reason=OWNER_DIED)
     step = handing.hand(t.now, state, held, target, reason=reason)
     t.apply(step)
     try:

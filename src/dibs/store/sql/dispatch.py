@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import sys
 
+from dibs.errors import DibsError
 from dibs.model import Added, Edited, Ended, Grant, Item, Key, SessionEnd, SoftClaim, Waiting
+from dibs.rules.claiming import is_caused_by_a_claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from dibs.store.contract import Page
     from dibs.value import Value
 
+    F = TypeVar("F", bound=Callable[..., Any])
+
 _HERE = "dibs.store.sql."
 #: Higher than the id of any event.
 EVERY_EVENT = 2**63 - 1
+#: How many batches of dead owners' claims one verb ends before it gives up.
+REAPS_MAX = 10
 
 
 _functions: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -45,6 +51,30 @@ def write_verb(module: str, name: str, kind: type[Value] | None = None) -> Any:
     return _named(method, name, module)
 
 
+def past_dead_owners(verb: F, is_held_up: Callable[[Any], bool] = lambda answer: answer == ()) -> F:
+    """The verb of a store, called again after the claims of dead owners were ended, if a claim may be the reason of its
+    refusal or its answer `is_held_up`.
+
+    Owners are examined only then, and outside of the transaction: with many of them that takes milliseconds, in which
+    no other could write.
+    """
+
+    def method(store: Any, *given: Any, **asked: Any) -> Any:
+        for _ in range(REAPS_MAX):
+            try:
+                answer = verb(store, *given, **asked)
+            except DibsError as refusal:
+                if not (is_caused_by_a_claim(refusal) and store.reap_dead_owners()):
+                    raise
+            else:
+                if not (is_held_up(answer) and store.reap_dead_owners()):
+                    return answer
+        return verb(store, *given, **asked)
+
+    method.__name__, method.__dict__ = verb.__name__, vars(verb)
+    return method  # type: ignore[return-value]
+
+
 def _write(module: str, name: str, kind: type[Value] | None = None) -> Any:
     return write_verb(_HERE + module, name, kind)
 
@@ -57,16 +87,6 @@ def _read(module: str, name: str) -> Any:
     return _named(method, name, _HERE + module)
 
 
-def _view(module: str, name: str) -> Any:
-    """A verb that reads items as a claim at this instant would find them: see `projection`."""
-
-    def method(store: Any, *given: Any, **asked: Any) -> Any:
-        work = function_of(_HERE + module, name)
-        return store.read(lambda t: work(t, store.find_dead, *given, **asked))
-
-    return _named(method, name, _HERE + module)
-
-
 def _named(method: Any, name: str, module: str) -> Any:
     # The name of a builtin (`list`, `next`) has an underscore as a function.
     method.__name__, method.function = name.rstrip("_"), (module, name)
@@ -75,20 +95,20 @@ def _named(method: Any, name: str, module: str) -> Any:
 
 class SqlVerbs:
     add = _write("item_verbs", "add", Added)
-    edit = _write("item_verbs", "edit", Edited)
+    edit = past_dead_owners(_write("item_verbs", "edit", Edited))
     cancel = _write("item_verbs", "cancel", Item)
-    retry = _write("item_verbs", "retry", Item)
-    reopen = _write("item_verbs", "reopen", Item)
-    park = _write("item_verbs", "park", Item)
+    retry = past_dead_owners(_write("item_verbs", "retry", Item))
+    reopen = past_dead_owners(_write("item_verbs", "reopen", Item))
+    park = past_dead_owners(_write("item_verbs", "park", Item))
     unpark = _write("item_verbs", "unpark", Item)
     approve = _write("item_verbs", "approve", Item)
     send_back = _write("item_verbs", "send_back", Item)
     reject = _write("item_verbs", "reject", Item)
-    annotate = _write("item_verbs", "annotate", Ended)
+    annotate = past_dead_owners(_write("item_verbs", "annotate", Ended))
     force_release = _write("item_verbs", "force_release", Ended)
 
-    claim_subject = _write("claim_verbs", "claim_subject", Grant)
-    hand = _write("claim_verbs", "hand", Grant)
+    claim_subject = past_dead_owners(_write("claim_verbs", "claim_subject", Grant))
+    hand = past_dead_owners(_write("claim_verbs", "hand", Grant))
 
     set_agent = _write("session_verbs", "set_agent")
     start_session = _write("session_verbs", "start_session")
@@ -113,30 +133,29 @@ class SqlVerbs:
     take_webhook = _write("webhooks", "take_webhook")
     advance_webhook = _write("webhooks", "advance_webhook")
 
-    wait = _write("ticket_verbs", "wait")
+    wait = past_dead_owners(_write("ticket_verbs", "wait"), is_held_up=lambda waiting: waiting.claim is not None)
     leave = _write("ticket_verbs", "leave", Waiting)
     soft_claim = _write("ticket_verbs", "soft_claim")
     soft_release = _write("ticket_verbs", "soft_release", SoftClaim)
 
-    get = _view("views", "get")
-    list = _view("views", "list_")
+    get = _read("views", "get")
+    list = _read("views", "list_")
     ids = _read("views", "ids")
-    preview = _view("preview", "preview")
-    runs = _view("views", "runs")
-    sessions = _view("views", "sessions")
+    preview = _read("preview", "preview")
+    runs = _read("views", "runs")
+    sessions = _read("views", "sessions")
     catch_up = _write("figures", "catch_up")
-    who = _view("views", "who")
-    ticket = _view("views", "ticket")
-    why = _view("views", "why")
+    who = _read("views", "who")
+    ticket = _read("views", "ticket")
+    why = _read("views", "why")
     agents = _read("views", "agents")
     activity = _read("views", "activity")
-    owners = _read("views", "owners")
     due_seconds = _read("views", "due_seconds")
-    stats = _view("stats", "stats")
-    page = _view("paging", "page")
-    window = _view("timeline", "window")
+    stats = _read("stats", "stats")
+    page = _read("paging", "page")
+    window = _read("timeline", "window")
     series = _read("timeline", "series")
-    pulse = _view("stats", "pulse")
+    pulse = _read("stats", "pulse")
     note_backup = _write("archive", "note_backup")
     try_write = _write("archive", "try_write")
 
@@ -154,11 +173,18 @@ class SqlVerbs:
 
     def bulk(self, verb: str, *, filter: Any = None, request: Any = None, **asked: Any) -> Any:
         from dibs.model.dashboard import Bulk
+        from dibs.store.sql import bulk
 
-        work, find = function_of(_HERE + "bulk", "bulk"), function_of(_HERE + "bulk", "find")
         store: Any = self
-        matches = None if filter is None else store.read(lambda t: find(t, filter, asked["expect"]))
-        return store.write(lambda t: work(t, verb, matches=matches, **asked), request, Bulk)
+        if verb in bulk.PREVENTED_BY_CLAIMS:
+            store.reap_dead_owners()
+        matches = None if filter is None else store.read(lambda t: bulk.find(t, filter, asked["expect"]))
+        return store.write(lambda t: bulk.bulk(t, verb, matches=matches, **asked), request, Bulk)
+
+    def reap_dead_owners(self) -> bool:
+        store: Any = self
+        dead = store.read(lambda t: t.dead_owners())
+        return bool(dead) and bool(store.write(lambda t: t.reap(dead)))
 
     def end_silent(self, *, limit: int) -> tuple[str, ...]:
         """The sessions are searched among all live ones, so that is a read: it delays no writer."""
@@ -177,4 +203,4 @@ class SqlVerbs:
 
     def _at_the_end_of_the_feed(self, name: str) -> Any:
         look, until, store = function_of(_HERE + "overview", name), self.feed_end(), self
-        return store.read(lambda t: look(t, store.find_dead, until))  # type: ignore[attr-defined]
+        return store.read(lambda t: look(t, until))  # type: ignore[attr-defined]

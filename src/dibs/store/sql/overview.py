@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Blocker, Claim, Item, Session
-    from dibs.store.contract import FindDead
     from dibs.store.sql.projection import Projection
     from dibs.store.sql.transaction import Transaction
 
@@ -67,13 +66,13 @@ SETTINGS = (
 )
 
 
-def view(t: Transaction, find_dead: FindDead, until: int) -> View:
+def view(t: Transaction, until: int) -> View:
     with collector.Paused():
-        return _view(t, find_dead, until)
+        return _view(t, until)
 
 
-def _view(t: Transaction, find_dead: FindDead, until: int) -> View:
-    projected = projection.of_board(t, find_dead)
+def _view(t: Transaction, until: int) -> View:
+    projected = projection.of_board(t)
     counts = stats.by_status(t, projected)
     live_claims, live_sessions, _ = stats.live_counts(t, projected)
     queues = live_queues(t, projected)
@@ -98,8 +97,8 @@ def _view(t: Transaction, find_dead: FindDead, until: int) -> View:
     )
 
 
-def vitals(t: Transaction, find_dead: FindDead, until: int) -> Vitals:
-    projected = projection.of_board(t, find_dead)
+def vitals(t: Transaction, until: int) -> Vitals:
+    projected = projection.of_board(t)
     gone = {claim.item for claim in projected.ended_claims()}
     claims = t.all("beats", now=t.now, limit=BEATS_MAX)
     seen = [(id, seen_at) for id, seen_at in t.all("seen_sessions", limit=BEATS_MAX) if id not in projected.dead]

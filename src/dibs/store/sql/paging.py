@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from dibs.store.contract import FindDead
     from dibs.store.sql.projection import Projection
     from dibs.store.sql.transaction import Transaction
 
@@ -57,7 +56,6 @@ class Found:
 
 def page(
     t: Transaction,
-    find_dead: FindDead,
     *,
     status: Sequence[str] = (),
     project: Sequence[str] = (),
@@ -69,7 +67,7 @@ def page(
     cursor: str | None = None,
     limit: int,
 ) -> Paged:
-    projected = projection.of_board(t, find_dead)
+    projected = projection.of_board(t)
     filter = {"status": status, "project": project, "type": type, "label": label, "agent": agent, "q": q}
     found = matching(t, projected, filter, sort=sort, cursor=cursor, limit=limit + 1)
     ended = sum(count for status, count in stats.by_status(t, projected).items() if status in ENDED)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from dibs.model import Item
     from dibs.rules.claiming import Claimant
-    from dibs.store.contract import FindDead
     from dibs.store.sql.transaction import Transaction
 
 #: How many ready items one search looks at.
@@ -28,7 +27,6 @@ LOOKED_AT_MAX = 10_000
 
 def preview(
     t: Transaction,
-    find_dead: FindDead,
     *,
     session: str | None = None,
     agent: str | None = None,
@@ -37,7 +35,7 @@ def preview(
     labels: Sequence[str] = (),
     n: int = 1,
 ) -> tuple[Item, ...]:
-    projected = projection.of_board(t, find_dead)
+    projected = projection.of_board(t)
     died = {claim.item: claim for claim in projected.ended_claims()}
     me = views.claimant(t, session, agent, None, died)
     full = limits.refusal(t.now, me.agent, me.load)

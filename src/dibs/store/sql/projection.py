@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from dibs.model import Claim, Run, Ticket
     from dibs.rules.decision import State
-    from dibs.store.contract import FindDead
     from dibs.store.sql.transaction import Transaction
 
 
@@ -70,9 +69,9 @@ class Projection:
         return [ticket for ticket in self.closed.values() if ticket.expires_at > self._now]
 
 
-def of_board(t: Transaction, find_dead: FindDead) -> Projection:
-    """Every item whose rows are outdated."""
-    dead = dead_sessions(t, find_dead)
+def of_board(t: Transaction, *, after_deaths: bool = True) -> Projection:
+    """Every item whose rows are outdated; without `after_deaths`, by time alone."""
+    dead = dead_sessions(t) if after_deaths else {}
     outdated = {id for (id,) in t.all("overdue_items", now=t.now)}
     if dead:
         from dibs.text import json_text
@@ -81,7 +80,7 @@ def of_board(t: Transaction, find_dead: FindDead) -> Projection:
     return Projection(t, t.states(sorted(outdated)), dead)
 
 
-def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
+def of_item(t: Transaction, item: str) -> Projection:
     """One item and its open dependencies, whose statuses its blockers show."""
     stored = t.states([item])
     if item not in stored:
@@ -89,7 +88,7 @@ def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
     stored |= t.states(blocker.item for blocker in stored[item].blockers)
     concerned = {state.claim.session for state in stored.values() if state.claim is not None}
     concerned |= {ticket.session for state in stored.values() for ticket in state.tickets}
-    projected = Projection(t, stored, dead_sessions(t, find_dead, among=concerned) if concerned else {})
+    projected = Projection(t, stored, dead_sessions(t, among=concerned) if concerned else {})
     state = projected.states[item]
     statuses = {id: one.item.status for id, one in projected.states.items()}
     blockers = tuple(blocker(one.item, statuses.get(one.item, one.status)) for one in state.blockers)
@@ -97,9 +96,9 @@ def of_item(t: Transaction, item: str, find_dead: FindDead) -> Projection:
     return projected
 
 
-def dead_sessions(t: Transaction, find_dead: FindDead, among: Iterable[str] | None = None) -> dict[str, str]:
+def dead_sessions(t: Transaction, among: Iterable[str] | None = None) -> dict[str, str]:
     """The sessions, of `among` and their ancestors, whose owners are dead, and all their descendants."""
-    dead = find_dead(lambda boot_id, pid_namespace: t.owners(boot_id, pid_namespace, among))
+    dead = t.dead_owners(among)
     if not dead:
         return {}
     from dibs.store.sql.session_verbs import end_reason, live_descendants

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Item
-    from dibs.store.contract import FindDead
     from dibs.store.sql.projection import Projection
     from dibs.store.sql.transaction import Transaction
 
@@ -28,8 +27,8 @@ COSTS_MAX = 1_000
 HEALTHS = ("expiring", "warning", "orphaned", "stale", "healthy", "idle")
 
 
-def stats(t: Transaction, find_dead: FindDead, *, agent: str | None = None) -> Stats:
-    projected = projection.of_board(t, find_dead)
+def stats(t: Transaction, *, agent: str | None = None) -> Stats:
+    projected = projection.of_board(t)
     ended_runs = [run for run in projected.ended_runs() if agent in (None, run.agent)]
     outcomes: Counter[str] = Counter()
     duration = 0
@@ -76,8 +75,8 @@ def by_status(
     return dict(statuses) if ready is None else {**statuses, READY: ready}
 
 
-def pulse(t: Transaction, find_dead: FindDead) -> Pulse:
-    projected = projection.of_board(t, find_dead)
+def pulse(t: Transaction) -> Pulse:
+    projected = projection.of_board(t)
     found = t.all("ready_by_type", limit=READY_GROUPS_MAX)
     groups = Counter({(type, priority): count for type, priority, count, _ in found})
     total = int(found[0][3]) if found else 0

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from dibs.store.contract import FindDead
     from dibs.store.sql.transaction import Transaction
 
 WINDOW_SECONDS = 3600
@@ -45,7 +44,6 @@ COUNTED = {
 
 def window(
     t: Transaction,
-    find_dead: FindDead,
     *,
     from_: int | None = None,
     to: int | None = None,
@@ -56,7 +54,7 @@ def window(
     limit: int,
 ) -> Window:
     begin, end = _stretch(t, from_, to, since or WINDOW_SECONDS)
-    projected = projection.of_board(t, find_dead)
+    projected = projection.of_board(t)
     last = _first_since(t, "run", end)
     first = max(_first_since(t, "run", begin) - RUNS_BEFORE, last - RUNS_SEARCHED)
     chosen = {"agent": agent, "session": session, "project": project}

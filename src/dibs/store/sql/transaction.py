@@ -16,7 +16,7 @@ from dibs.text import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, ClassVar, NoReturn, TypeVar
 
     from dibs.config import Settings
@@ -103,10 +103,12 @@ class Transaction(ABC):
         """How many items, up to `most`, `next` would give to this claimant before this one."""
 
     @abstractmethod
-    def claim(
-        self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None, keeps_offer: bool = False
-    ) -> Grant:
+    def claim(self, item: str, *, session: str, agent: str | None, ttl_seconds: float | None) -> Grant:
         """The verb `claim`, as a part of this transaction."""
+
+    @abstractmethod
+    def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
+        """`Store.reap_dead_owners` for these sessions: those whose owners these are still. Whether there were any."""
 
     @abstractmethod
     def number_events_past(self, number: int) -> None:
@@ -164,13 +166,16 @@ class Transaction(ABC):
         for row in self.all(statement, items=json_text.dumps(ids)) if ids else ():
             yield row[0], make(row)
 
-    def owners(
-        self, boot_id: str, pid_namespace: int, among: Iterable[str] | None = None
-    ) -> tuple[tuple[str, Owner], ...]:
-        """Live sessions with a claim whose owner processes run in this namespace."""
-        sessions = None if among is None else json_text.dumps(list(among))
-        found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
-        return tuple((id, Owner(**dict(zip(Owner._fields, owner, strict=True)))) for id, *owner in found)
+    def dead_owners(self, among: Iterable[str] | None = None) -> list[tuple[str, Owner]]:
+        """Live sessions with a claim, or with a descendant that has one, whose owner processes are proven dead."""
+        from dibs.system import owner
+
+        def owned(boot_id: str, pid_namespace: int) -> list[tuple[str, Owner]]:
+            sessions = None if among is None else json_text.dumps(list(among))
+            found = self.all("owned_sessions", boot_id=boot_id, pid_namespace=pid_namespace, among=sessions)
+            return [(id, Owner.of_row(tuple(its))) for id, *its in found]
+
+        return owner.dead(owned)
 
     def blockers_of(self, item: str) -> tuple[Blocker, ...]:
         """The dependencies that are not done. A pruned one was done."""
@@ -212,25 +217,23 @@ class Transaction(ABC):
         name, limited = agent.name, agent.max_claims is not None or agent.max_claims_total is not None
         if not limited and agent.claims_per_minute is None:
             return Load()
-        total = 0 if agent.max_claims_total is None else self._number("live_claim_count_of_agent", agent=name)
+        counted = agent.max_claims_total is not None
+        total = self.scalar("live_claim_count_of_agent", agent=name, now=self.now) if counted else 0
         row = (0.0, 0) if agent.claims_per_minute is None else self.one("bucket_of_agent", name=name)
         expiry = self.one("next_expiry_of_agent", agent=name, now=self.now) if limited else None
         assert row is not None
         if row[1] > self.now:
-            row = self._reset_bucket_time(name, row[0])
+            # The clock was set back: the bucket fills from now on, not only once the clock has caught up.
+            row = (row[0], self.now)
+            if self.writable:
+                self.run("set_bucket", {"name": name, "bucket": row[0], "bucket_at": self.now})
         return Load(
             held=self.held(session.id) if limited else 0,
-            held_total=total,
+            held_total=int(total or 0),
             bucket=row[0],
             bucket_at=row[1],
             next_expiry_at=None if expiry is None else expiry[0],
         )
-
-    def _reset_bucket_time(self, agent: str, bucket: float) -> tuple[float, int]:
-        """After the clock was set back, let the bucket fill from now on, not only once the clock has caught up."""
-        if self.writable:
-            self.run("set_bucket", {"name": agent, "bucket": bucket, "bucket_at": self.now})
-        return bucket, self.now
 
     def holds(self, project: str) -> tuple[Hold, ...]:
         """Every resource that claims of a project hold."""
@@ -246,10 +249,7 @@ class Transaction(ABC):
         return rows.agent(row)
 
     def held(self, session: str) -> int:
-        return self._number("live_claim_count", session=session)
-
-    def _number(self, name: str, **parameters: Any) -> int:
-        return int(self.scalar(name, **parameters, now=self.now) or 0)
+        return int(self.scalar("live_claim_count", session=session, now=self.now) or 0)
 
     def scalar(self, statement: str, /, **parameters: Any) -> float | None:
         """The first column of the first row."""

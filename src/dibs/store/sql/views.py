@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dibs.model import Activity, Claim, Event, Item, Owner, Reason, Run, SoftClaim, Waiting
-    from dibs.store.contract import FindDead, Page
+    from dibs.model import Activity, Claim, Event, Item, Reason, Run, SoftClaim, Waiting
+    from dibs.store.contract import Page
     from dibs.store.sql.transaction import Transaction
 
 RUNS_IN_DETAIL = 20
@@ -35,8 +35,8 @@ AHEAD_MAX = 1000
 EVERY_WAITER = 2**31 - 1
 
 
-def get(t: Transaction, find_dead: FindDead, item: str) -> Detail:
-    projected = projection.of_item(t, item, find_dead)
+def get(t: Transaction, item: str) -> Detail:
+    projected = projection.of_item(t, item)
     state = projected.states[item]
     found = t.all("runs_of_item", item=item, limit=RUNS_IN_DETAIL)
     return Detail(
@@ -51,7 +51,6 @@ def get(t: Transaction, find_dead: FindDead, item: str) -> Detail:
 
 def list_(
     t: Transaction,
-    find_dead: FindDead,
     *,
     statuses: Sequence[str] = (),
     projects: Sequence[str] = (),
@@ -62,7 +61,7 @@ def list_(
     limit: int,
     bytes_max: int | None = None,
 ) -> Page[Item]:
-    wanted, outdated = statuses or STATUSES, projection.of_board(t, find_dead).states
+    wanted, outdated = statuses or STATUSES, projection.of_board(t).states
     begin = BEGINNING if after is None else _position_of(t, after)
     rows_found, more = rows.until_size(
         bytes_max,
@@ -115,7 +114,6 @@ def ids(t: Transaction, prefix: str, *, limit: int) -> tuple[str, ...]:
 
 def runs(
     t: Transaction,
-    find_dead: FindDead,
     *,
     item: str | None = None,
     session: str | None = None,
@@ -124,7 +122,7 @@ def runs(
     limit: int,
     bytes_max: int | None = None,
 ) -> Page[Run]:
-    projected = projection.of_board(t, find_dead)
+    projected = projection.of_board(t)
     if item is not None and t.one("item_by_id", id=item) is None:
         raise item_not_found(item)
     before = None if after is None else _seq_of_run(t, *after)
@@ -134,8 +132,8 @@ def runs(
     return page((projected.run(rows.run(row)) for row in found), more=more)
 
 
-def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
-    projected = projection.of_board(t, find_dead)
+def sessions(t: Transaction, *, ended: bool = False, limit: int) -> tuple[SessionView, ...]:
+    projected = projection.of_board(t)
     views = []
     for row in t.all("list_sessions", ended=ended, limit=limit + len(projected.dead)):
         session = rows.session(row)
@@ -149,8 +147,8 @@ def sessions(t: Transaction, find_dead: FindDead, *, ended: bool = False, limit:
     return tuple(views[:limit])
 
 
-def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
-    projected = projection.of_board(t, find_dead)
+def who(t: Transaction) -> tuple[Holding, ...]:
+    projected = projection.of_board(t)
     waiters = _live_waiters(t, projected)
     with collector.Paused():
         lines = [line for row in t.stream("items_with_holders") if (line := _hard(t, row, projected, waiters))]
@@ -160,20 +158,18 @@ def who(t: Transaction, find_dead: FindDead) -> tuple[Holding, ...]:
     return (*lines, *soft)
 
 
-def ticket(t: Transaction, find_dead: FindDead, item: str, *, session: str) -> Waiting:
-    projected = projection.of_item(t, item, find_dead)
+def ticket(t: Transaction, item: str, *, session: str) -> Waiting:
+    projected = projection.of_item(t, item)
     state = projected.states[item]
     latest = latest_ticket(t, item, session)
     return queueing.waiting(t.now, state, projected.closed.get(latest.id, latest))
 
 
-def why(
-    t: Transaction, find_dead: FindDead, item: str, *, session: str | None = None, agent: str | None = None
-) -> tuple[Reason, ...]:
+def why(t: Transaction, item: str, *, session: str | None = None, agent: str | None = None) -> tuple[Reason, ...]:
     from dibs.rules.explain import why
 
-    projected = projection.of_board(t, find_dead)
-    state = projection.of_item(t, item, find_dead).states[item]
+    projected = projection.of_board(t)
+    state = projection.of_item(t, item).states[item]
     died = {claim.item: claim for claim in projected.ended_claims()}
     me = claimant(t, session, agent, state.item.project, died)
     ahead = t.ahead_of(me, state.item, AHEAD_MAX) + _freed_ahead_of(t, me, state.item, projected)
@@ -211,10 +207,6 @@ def agents(t: Transaction) -> tuple[Agent, ...]:
 
 def activity(t: Transaction, *, item: str | None = None, agent: str | None = None, limit: int) -> tuple[Activity, ...]:
     return tuple(map(rows.activity, t.all("list_activity", item=item, agent=agent, limit=limit)))
-
-
-def owners(t: Transaction, *, boot_id: str, pid_namespace: int) -> tuple[tuple[str, Owner], ...]:
-    return t.owners(boot_id, pid_namespace)
 
 
 def due_seconds(t: Transaction, item: str | None = None) -> float | None:

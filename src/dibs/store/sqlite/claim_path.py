@@ -7,6 +7,7 @@ from dibs.model import Finished, Grant, Heartbeat
 from dibs.rules import claiming, ending, fencing, limits
 from dibs.rules.overdue import due_steps
 from dibs.store.sql import rows
+from dibs.store.sql.dispatch import REAPS_MAX
 from dibs.text import json_text
 from dibs.text.json_text import as_object
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Claim, Ended, Item, Lost, Renewal, Run, Session
-    from dibs.rules.decision import State, Step
+    from dibs.rules.claiming import Claimant
+    from dibs.rules.decision import Decision, State, Step
     from dibs.store.sql.transaction import Transaction
 
 #: How many overdue items of each kind `next` records before it chooses. It chooses among the others as well.
@@ -30,20 +32,23 @@ def claim(
     session: str,
     agent: str | None = None,
     ttl_seconds: float | None = None,
-    keeps_offer: bool = False,
     unless_after: int | None = None,
 ) -> Grant:
-    state = t.state(item)
-    claimant = t.claimant(session, agent, state.item.project if state.item.resources else None)
-    decision = claiming.claim(
-        t.now,
-        state,
-        claimant,
-        ttl_seconds=ttl_seconds,
-        settings=t.settings,
-        unless_after=unless_after,
-        keeps_offer=keeps_offer,
-    )
+    def decide() -> tuple[State, Claimant, Decision]:
+        state = t.state(item)
+        claimant = t.claimant(session, agent, state.item.project if state.item.resources else None)
+        decision = claiming.claim(
+            t.now, state, claimant, ttl_seconds=ttl_seconds, settings=t.settings, unless_after=unless_after
+        )
+        return state, claimant, decision
+
+    state, claimant, decision = decide()
+    for _ in range(REAPS_MAX):
+        refusal, is_offered = decision.refusal, state.item.offered_to == session
+        # Once it is written, the refusal of an offer has passed the item on.
+        if not (refusal and is_offered and claiming.is_caused_by_a_claim(refusal) and t.reap(t.dead_owners())):
+            break
+        state, claimant, decision = decide()
     t.write(decision)
     t.touch(claimant.session)
     if decision.renewed is not None:

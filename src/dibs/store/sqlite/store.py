@@ -13,7 +13,7 @@ import apsw
 from dibs.errors import StoreUnavailable, StoreUnusable
 from dibs.model import Ended, Finished, Grant, Renewal
 from dibs.store.contract import FULL, GONE, READ_ONLY, SQLITE, Store
-from dibs.store.sql.dispatch import SqlVerbs, write_verb
+from dibs.store.sql.dispatch import SqlVerbs, past_dead_owners, write_verb
 from dibs.store.sqlite.database import SCHEMA_VERSION, damaged, explain
 from dibs.store.sqlite.engine import Engine, system_clock
 from dibs.store.sqlite.group_commit import PendingWrite
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from dibs.config import Settings
-    from dibs.model import Prune, Request
+    from dibs.model import Prune, Request, Sweep
     from dibs.store.contract import SharedCommits, Watch
     from dibs.store.sql.transaction import Transaction
     from dibs.value import Value
@@ -38,9 +38,9 @@ _CLAIM_PATH = "dibs.store.sqlite.claim_path"
 class SqliteVerbs(SqlVerbs):
     """The verbs that run in a transaction of SQLite: of a SQLite store and of a vault."""
 
-    claim = write_verb(_CLAIM_PATH, "claim", Grant)
-    recover = write_verb(_CLAIM_PATH, "recover", Grant)
-    next = write_verb(_CLAIM_PATH, "next_", Grant)
+    claim = past_dead_owners(write_verb(_CLAIM_PATH, "claim", Grant))
+    recover = past_dead_owners(write_verb(_CLAIM_PATH, "recover", Grant))
+    next = past_dead_owners(write_verb(_CLAIM_PATH, "next_", Grant))
     heartbeat = write_verb(_CLAIM_PATH, "heartbeat")
     renew = write_verb(_CLAIM_PATH, "renew")
     progress = write_verb(_CLAIM_PATH, "progress", Renewal)
@@ -49,7 +49,14 @@ class SqliteVerbs(SqlVerbs):
     done_many = write_verb(_CLAIM_PATH, "done_many", Finished)
     fail = write_verb(_CLAIM_PATH, "fail", Ended)
     submit = write_verb(_CLAIM_PATH, "submit", Ended)
-    sweep = write_verb("dibs.store.sqlite.sweep", "sweep")
+
+    def sweep(self, *, limit: int) -> Sweep:
+        from dibs.store.sqlite.sweep import sweep
+
+        store: Any = self
+        dead = store.read(lambda t: t.dead_owners())
+        swept: Sweep = store.write(lambda t: sweep(t, dead=dead, limit=limit))
+        return swept
 
 
 class SqliteStore(SqliteVerbs, Store):

@@ -27,12 +27,9 @@ if TYPE_CHECKING:
 TRIM_BATCH = 1000
 
 
-def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int) -> Sweep:
+def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]], limit: int) -> Sweep:
     moved = record_overdue(t, limit)
-    expired, reaped = moved["expired_items"], list[Item]()
-    owners = {owner for _, owner in dead}
-    for session, owner in dead:
-        reaped += _reap(t, session, owner, owners, limit - len(reaped))
+    expired, reaped = moved["expired_items"], reap(t, dead, limit)
     since = t.now - round(t.settings.request_kept_seconds * 1000)
     t.run("trim_requests", {"before": since, "kept": requests.OUTDATED_KEPT, "limit": TRIM_BATCH})
     t.run("trim_activity", {"kept": t.settings.activity_kept})
@@ -48,6 +45,14 @@ def sweep(t: Transaction, *, dead: Sequence[tuple[str, Owner]] = (), limit: int)
         offers=tuple(item.id for item in moved["lapsed_offers"]),
         more=len(reaped) >= limit or any(len(found) >= limit for found in moved.values()),
     )
+
+
+def reap(t: Transaction, dead: Sequence[tuple[str, Owner]], limit: int) -> list[Item]:
+    """See `Transaction.reap`; the items whose claims ended."""
+    reaped, owners = list[Item](), {owner for _, owner in dead}
+    for session, owner in dead:
+        reaped += _reap(t, session, owner, owners, limit - len(reaped))
+    return reaped
 
 
 def _reap(t: Transaction, session: str, owner: Owner, dead: Collection[Owner], limit: int) -> list[Item]:

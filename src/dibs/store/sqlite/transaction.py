@@ -15,12 +15,12 @@ from dibs.store.sqlite.database import damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from dibs.config import Settings
     from dibs.errors import StoreUnusable
-    from dibs.model import Agent, Grant, Item, Session
+    from dibs.model import Agent, Grant, Item, Owner, Session
     from dibs.rules.claiming import Claimant
 
 #: The body and the payload of an item go into a table of their own if they have more characters: SQLite writes all of a
@@ -141,6 +141,12 @@ class SqliteTransaction(Transaction):
         from dibs.store.sqlite import claim_path
 
         return claim_path.claim(self, item, **asked)
+
+    def reap(self, dead: Sequence[tuple[str, Owner]]) -> bool:
+        from dibs.store.sqlite import sweep
+
+        sweep.reap(self, dead, self.settings.sweep_batch)
+        return bool(dead)
 
     def number_events_past(self, number: int) -> None:
         # AUTOINCREMENT continues after the highest id that ever existed.

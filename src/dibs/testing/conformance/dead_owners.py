@@ -6,7 +6,6 @@ Each case is asked twice: while the process lives, when it is refused, and after
 from __future__ import annotations
 
 from collections import Counter
-from typing import cast
 
 from dibs.board import Board
 from dibs.errors import (
@@ -19,7 +18,7 @@ from dibs.errors import (
     ResourceBusy,
 )
 from dibs.testing.conformance.asking import PATIENCE_SECONDS, TTL_SECONDS, added, expire, ids, refused, session
-from dibs.testing.delegate import Delegate
+from dibs.testing.conformance.sessions import before_the_verdict
 from dibs.testing.harness import Harness
 
 TYPE_CHECKING = False
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Waiting
-    from dibs.store.contract import Store
 
     #: Arranges that the doomed process stands in the way, and answers with the verb that is refused because of it.
     Case = Callable[[Harness, Board, "Doomed"], Callable[[], object]]
@@ -207,19 +205,6 @@ def _given(grants: tuple[object, ...]) -> tuple[object, ...]:
     return grants
 
 
-class SweptMeanwhile(Delegate):
-    """A store on which somebody else sweeps between a look at the owners and the sweep that follows from it."""
-
-    def __init__(self, inner: Store, other: Board) -> None:
-        super().__init__(inner)
-        self._other = other
-
-    def owners(self, **asked: Any) -> Any:
-        found = self.inner.owners(**asked)
-        self._other.sweep()
-        return found
-
-
 class TestDeadOwners:
     def test_no_refusal_is_left_that_a_dead_owner_causes(self, harness: Harness) -> None:
         board, met = harness.board(), Counter[str]()
@@ -311,6 +296,19 @@ class TestDeadOwners:
             assert board.claim(agent, session=me).claim.token == 1
             assert board.activity(item=agent) == (), "nothing was refused"
 
+    def test_an_offer_is_not_lost_to_more_claims_than_one_sweep_ends(self, harness: Harness) -> None:
+        with harness.with_settings(sweep_batch=1) as small:
+            board, doomed = small.board(), Doomed(small, "doomed")
+            added(board, "a", "b")
+            added(board, "in-the-way", "offered", resources=["src"])
+            for item in ("a", "b", "in-the-way"):
+                doomed.claims(item)
+            me = session(board)
+            assert board.wait("offered", session=me).offered
+            board.wait("offered", session=session(board, "next"))
+            doomed.dies()
+            assert board.claim("offered", session=me).claim.token == 1
+
     def test_more_claims_than_one_sweep_ends_stand_in_nobodys_way(self, harness: Harness) -> None:
         with harness.with_settings(sweep_batch=2) as small:
             board, doomed = small.board(), Doomed(small, "doomed")
@@ -329,8 +327,9 @@ class TestDeadOwners:
         added(board, "x", "y", resources=["src"])
         doomed.claims("x")
         doomed.dies()
-        second = Board(cast("Store", SweptMeanwhile(harness.board().store, board)), board.settings, actor="tester")
-        assert second.claim("y", session=session(board)).claim.token == 1
+        me, second = session(board), harness.board()
+        with before_the_verdict(board.sweep):
+            assert second.claim("y", session=me).claim.token == 1
 
     def test_what_a_stopped_owner_holds_stays_its_own(self, harness: Harness) -> None:
         board, doomed = harness.board(), Doomed(harness, "doomed")

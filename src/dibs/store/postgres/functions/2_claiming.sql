@@ -53,7 +53,9 @@ BEGIN
 END $$;
 
 -- With `p_recover`, claim an item again that the session lost under `p_token` (NULL: in its latest run), only if no other session
--- claimed it since. `p_keeps_offer`: see `keeps_offer` of the contract.
+-- claimed it since. With `p_keeps_offer`, a session that another claim keeps from accepting its offer (RESOURCE_BUSY,
+-- AGENT_AT_CAPACITY) does not lose it: nothing changes, and the answer says `offer_kept`. That claim may be of a dead owner, which
+-- only the client can find out.
 CREATE OR REPLACE FUNCTION dibs.claim(
     p_item text, p_session text, p_agent text, p_ttl double precision, p_recover boolean, p_token bigint, s dibs.settings,
     p_request text[] DEFAULT NULL, p_keeps_offer boolean DEFAULT false

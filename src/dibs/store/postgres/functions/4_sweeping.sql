@@ -111,6 +111,23 @@ BEGIN
     WHERE id = ANY (family);
 END $$;
 
+-- `bury` for each of the sessions with dead owners, until `p_limit` claims have ended.
+CREATE OR REPLACE FUNCTION dibs.reap(p_dead json, p_limit bigint, s dibs.settings, OUT lost text[], OUT failed text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    dead json;
+    buried record;
+BEGIN
+    lost := '{}';
+    failed := '{}';
+    FOR dead IN SELECT json_array_elements(p_dead) LOOP
+        EXIT WHEN cardinality(lost) >= p_limit;
+        buried := dibs.bury(dead ->> 0, dead -> 1, p_dead, p_limit - cardinality(lost), s);
+        lost := lost || buried.lost;
+        failed := failed || buried.failed;
+    END LOOP;
+END $$;
+
 CREATE OR REPLACE FUNCTION dibs.sweep(p_dead json, p_limit bigint, s dibs.settings) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
@@ -118,20 +135,11 @@ DECLARE
     at bigint := dibs.clock();
     since bigint := at - dibs.milliseconds(s.request_kept_seconds);
     moved record;
-    dead json;
     reaped record;
-    owner_died text[] := '{}';
-    failed text[];
 BEGIN
     PERFORM dibs.feed_enter();
     moved := dibs.freshen_overdue(at, p_limit, s);
-    failed := moved.failed;
-    FOR dead IN SELECT json_array_elements(p_dead) LOOP
-        EXIT WHEN cardinality(owner_died) >= p_limit;
-        reaped := dibs.bury(dead ->> 0, dead -> 1, p_dead, p_limit - cardinality(owner_died), s);
-        owner_died := owner_died || reaped.lost;
-        failed := failed || reaped.failed;
-    END LOOP;
+    reaped := dibs.reap(p_dead, p_limit, s);
     UPDATE dibs.claims SET look_at = expires_at WHERE ctid = ANY (ARRAY(
         SELECT x.ctid FROM dibs.claims x WHERE x.look_at <= at AND x.expires_at > at
         ORDER BY x.look_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
@@ -148,8 +156,8 @@ BEGIN
     DELETE FROM dibs.soft_claims WHERE ctid = ANY (ARRAY(
         SELECT x.ctid FROM dibs.soft_claims x WHERE x.expires_at <= at FOR UPDATE SKIP LOCKED));
     RETURN json_build_object(
-        'expired', to_json(moved.expired), 'owner_died', to_json(owner_died), 'failed', to_json(failed),
+        'expired', to_json(moved.expired), 'owner_died', to_json(reaped.lost), 'failed', to_json(moved.failed || reaped.failed),
         'due', to_json(moved.due), 'offers', to_json(moved.offers),
         'more', greatest(cardinality(moved.expired), cardinality(moved.due), cardinality(moved.offers),
-                         cardinality(owner_died)) >= p_limit);
+                         cardinality(reaped.lost)) >= p_limit);
 END $$;
