@@ -298,7 +298,7 @@ def _require_free_subject(t: Transaction, item: str, subject: str) -> None:
 
 
 def _added(t: Transaction, item: Item, *, existed: bool) -> Added:
-    return Added.of({**vars(item), "existed": existed, "blockers": _blockers(t, item)})
+    return Added(**vars(item), existed=existed, blockers=_blockers(t, item))
 
 
 def _blockers(t: Transaction, item: Item) -> tuple[Blocker, ...]:
