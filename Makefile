@@ -9,7 +9,7 @@ WEB := $(shell find web -type f -not -path '*/__pycache__/*')
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format soak bench screenshots docs package clean
+.PHONY: help setup run test nightly lint format soak bench screenshots docs package clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ export PYTHONDONTWRITEBYTECODE =
 
 test: lint ## Lint, then every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+nightly: lint ## What make test runs, and what it leaves out because it takes long
+	DIBS_NIGHTLY=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(STAMP) $(VENV)/.web ## ruff, mypy --strict, import-linter, tsc
 	$(BIN)/ruff check .
