@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.e2e.terminal import Terminal
 
 DRAFT = "Dear customer,\n\nwe fixed it — überall.\n"
@@ -187,12 +187,11 @@ def test_an_item_can_need_approval_from_the_start(dibs: Dibs, alice: Dibs) -> No
     assert "its approval is withdrawn" in dibs.ok("log", "x").splitlines()[-1]
 
 
-@pytest.mark.usefixtures("short_claims")
 @pytest.mark.parametrize("words", [("submit", "x", "--draft", "d"), ("reject", "x", "--reason", "r")])
 def test_a_late_holder_still_submits_and_rejects_if_nobody_took_over(dibs: Dibs, words: tuple[str, ...]) -> None:
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
-    until(lambda: not dibs.json("who")["holdings"])
+    dibs.lapse()
     done = dibs(*words)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert "recovered under token 2" in done.stderr

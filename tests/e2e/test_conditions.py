@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
+from tests.kit.waiting import until
 
 
 def add(dibs: Dibs, id: str, *words: str) -> dict[str, object]:

@@ -62,7 +62,9 @@ def test_deliveries_converge_in_every_order_under_any_policy(github: GitHub) -> 
 def test_an_ignored_label_does_not_reprioritise_in_any_order(github: GitHub) -> None:
     before = (Rule(do=REPRIORITISE, labels=("urgent",), priority=9), Rule(do=IGNORE, labels=("urgent",)))
     github.policy = Policy(rules=(*before, *Policy().rules))
-    states = [{"labels": labels, "updated_at": at(second)} for second, labels in enumerate(([], ["urgent"]))]
+    states: list[dict[str, Any]] = [
+        {"labels": labels, "updated_at": at(second)} for second, labels in enumerate(([], ["urgent"]))
+    ]
     for number, order in enumerate(itertools.permutations(states), 1):
         for state in order:
             github.tell(issue(number, **state))

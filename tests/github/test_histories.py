@@ -18,8 +18,8 @@ from tests.kit import sqlite
 from tests.kit.keeper import MEMORY
 from tests.kit.soak import NIGHTLY
 
-#: Histories at every commit, at night, and in a soak: 10,000 there. What single histories can be about is shown at every
-#: commit by test_following.py, test_verdicts.py and test_claim_status.py.
+#: Histories at every commit, at night, and in a soak: 10,000 there. Single histories of each kind are in
+#: test_following.py, test_verdicts.py and test_claim_status.py.
 FEW, AT_NIGHT, MANY = 60, 400, 1000
 #: Of one board, so that its items do not become too many.
 PER_BOARD = 250

@@ -23,7 +23,8 @@ from dibs.server.auth.callers import COOKIE, COOKIES_MAX, SECURE_COOKIE, Callers
 from dibs.server.auth.callers import Caller as AuthenticatedCaller
 from dibs.server.ops.address import ipv6_loopback_reserved, pages_of
 from dibs.system import keyring
-from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, heard
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.server.attacking import Answer, Caller, heard
 from tests.server.process import Serving, serving
 
 
