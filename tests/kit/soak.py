@@ -26,7 +26,7 @@ def in_a_soak(*values: Any) -> list[Any]:
 def nightly(*values: Any) -> list[Any]:
     """These values of a parameter, or tuples of them, for the night."""
     tuples = [value if isinstance(value, tuple) else (value,) for value in values]
-    return [pytest.param(*each, marks=pytest.mark.nightly, id="-".join(map(str, each))) for each in tuples]
+    return [pytest.param(*each, marks=pytest.mark.nightly) for each in tuples]
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]) -> None:
