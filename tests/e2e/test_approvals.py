@@ -168,15 +168,6 @@ def test_a_token_rejects_as_the_holder_or_not_at_all(drafted: Dibs) -> None:
     assert drafted.json("show", "x")["item"]["status"] == "pending_approval"
 
 
-@pytest.mark.parametrize(
-    "words", [("approve", "x"), ("send-back", "x", "--comment", "c"), ("reject", "x", "--reason", "r")]
-)
-def test_only_what_waits_for_approval_can_be_decided(dibs: Dibs, words: tuple[str, ...]) -> None:
-    dibs.ok("add", "t", "--id", "x")
-    code, error = dibs.refused(*words)
-    assert (code, error["code"], error["status"]) == (4, "TASK_NOT_CLAIMABLE", "ready")
-
-
 def test_an_item_can_need_approval_from_the_start(dibs: Dibs, alice: Dibs) -> None:
     assert "waits for approval" in dibs.ok("add", "t", "--id", "x", "--needs-approval")
     assert dibs.refused("claim", "x")[1]["status"] == "pending_approval"

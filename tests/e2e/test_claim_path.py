@@ -300,12 +300,6 @@ def test_a_refusal_has_its_exit_code(dibs: Dibs, item: str, words: tuple[str, ..
     assert plain.stderr.startswith(f"dibs: {refusal[1]['message']}")
 
 
-def test_what_has_ended_cannot_be_claimed(dibs: Dibs, item: str) -> None:
-    dibs.ok("cancel", item)
-    code, error = dibs.refused("claim", item)
-    assert (code, error["code"], error["status"]) == (4, "TASK_NOT_CLAIMABLE", "cancelled")
-
-
 def test_force_release_takes_an_item_from_its_holder(dibs: Dibs, other: Dibs, item: str) -> None:
     dibs.ok("claim", item)
     assert other.refused("force-release", item, "--reason", "x", "--token", "9")[1]["code"] == "NOT_CLAIM_OWNER"

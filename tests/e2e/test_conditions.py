@@ -139,13 +139,6 @@ def test_a_duration_does_not_go_with_a_request_id(dibs: Dibs) -> None:
     assert dibs.json(*words) == dibs.json(*words)
 
 
-def test_a_waiting_next_takes_what_falls_due(dibs: Dibs) -> None:
-    add(dibs, "x", "--not-before", "800ms")
-    assert dibs("next").returncode == 3
-    assert dibs.json("next", "--wait", "10s")["claims"][0]["item"]["id"] == "x"
-    assert [event["kind"] for event in dibs.json("log", "x")["events"]][1:3] == ["due", "claimable"]
-
-
 def test_a_failed_item_is_tried_again_after_a_while(settings: Callable[..., None], dibs: Dibs) -> None:
     settings(retry_backoff_seconds=3600, retry_backoff_seconds_max=3600)
     add(dibs, "x", "--retries", "1")
