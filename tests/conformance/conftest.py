@@ -75,6 +75,15 @@ ALL_OVER_HTTP = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_HTTP") == "all"
 ALL_ON_VAULT = sizes.FACTOR > 1 or os.environ.get("DIBS_TEST_VAULT") == "all"
 
 
+#: Of a module, the groups that it is held to; of others, all.
+GROUPS = ({} if ALL_OVER_HTTP else OVER_HTTP) | ({} if ALL_ON_VAULT else {"test_vault_synced": ON_SYNCED_VAULT})
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
+    """Groups that are left out are not made into tests, which each worker would do and drop."""
+    return [] if name.startswith("Test") and name not in GROUPS.get(collector.path.stem, {name}) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     deselect(config, items, _is_left_for_later)
 
@@ -82,10 +91,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_left_for_later(item: pytest.Item) -> bool:
     if item.path.stem == "test_vault":
         return not ALL_ON_VAULT and item.name in LONG | LONG_ON_VAULT
-    if item.path.stem == "test_vault_synced":
-        return not ALL_ON_VAULT and ON_SYNCED_VAULT.isdisjoint(item.nodeid.split("::"))
     if item.path.stem == "test_postgres":
         return (sizes.FACTOR == 1 and item.name in LONG) or (not NIGHTLY and item.name in AT_NIGHT_ON_POSTGRES)
-    groups = OVER_HTTP.get(item.path.stem)
-    group = item.nodeid.split("::")[1]
-    return not ALL_OVER_HTTP and groups is not None and (group not in groups or item.name in LONG | LONG_OVER_HTTP)
+    return not ALL_OVER_HTTP and item.path.stem in OVER_HTTP and item.name in LONG | LONG_OVER_HTTP

@@ -60,18 +60,21 @@ def test_a_failing_system_call_costs_nothing_but_a_retry(
     assert total > 0, f"the script never calls {syscall}"
     met: Counter[str] = Counter()
     wrong = []
-    for when in chosen(total, count if NIGHTLY else min(count, FEW)):
+    tried = chosen(total, count if NIGHTLY else min(count, FEW))
+    for when in tried:
         run = Run(folder / str(when), f"{syscall}:{what}:when={when}", syscall, only=only)
         try:
             run.perform()
         except AssertionError as failure:
             wrong.append(str(failure))
-        assert run.fired(), f"{run.fault} never was"
-        met["fired"] += 1
+        # On a busy machine the rehearsal may have made a few calls more.
+        assert run.fired() or run.count(syscall) < when, f"{run.fault} never was"
+        met["fired"] += run.fired()
         met["died"] += run.died
         met[PASSING] += run.refusals
         met["unknown"] += run.unknown
     print(f"{syscall} {what} {only}: {dict(met)} of {total} calls")
+    assert met["fired"] > len(tried) / 2
     assert not wrong, f"{len(wrong)} of {met['fired']}:\n" + "\n".join(line[:1500] for line in wrong[:5])
     if (syscall, what) == ("fdatasync", "error=EIO"):
         assert met["unknown"] == met[PASSING] > 0, "a commit whose sync failed may be found in the log"
