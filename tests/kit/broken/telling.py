@@ -50,19 +50,31 @@ class AnnotatesForTheHolder(Mistake):
         return self.inner.annotate(item, **asked)
 
 
-@caught_by("annotations")
-class EndsWithoutWhatWasAnnotated(Mistake):
-    """A run that ends has the links of its end alone."""
-
-    def fail(self, item: str, **asked: Any) -> Ended:
-        ended: Ended = self.inner.fail(item, **asked)
+class LinksOfOneCall(Mistake):
+    def only(self, ended: Ended, links: Any) -> Ended:
         self.raw(
             "UPDATE runs SET links = :links WHERE item = :item AND token = :token",
-            links=json_text.dumps(asked["links"]),
-            item=item,
+            links=json_text.dumps(links),
+            item=ended.item.id,
             token=ended.run.token,
         )
         return ended
+
+
+@caught_by("annotations")
+class EndsWithoutWhatWasAnnotated(LinksOfOneCall):
+    """A run that ends has the links of its end alone."""
+
+    def fail(self, item: str, **asked: Any) -> Ended:
+        return self.only(self.inner.fail(item, **asked), asked["links"])
+
+
+@caught_by("annotations")
+class ForgetsWhatTheRunSaid(LinksOfOneCall):
+    """Puts the new links in the place of all the old ones."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        return self.only(self.inner.annotate(item, **asked), asked["links"])
 
 
 @caught_by("annotations")
@@ -88,21 +100,6 @@ class TakesAllOnesForEqual(Mistake):
         if run is None or not all(run.cost.get(name) == value for name, value in asked["cost"].items()):
             return self.inner.annotate(item, **asked)
         return self.inner.annotate(item, **{**asked, "cost": {}})
-
-
-@caught_by("annotations")
-class ForgetsWhatTheRunSaid(Mistake):
-    """Puts the new links in the place of all the old ones."""
-
-    def annotate(self, item: str, **asked: Any) -> Ended:
-        ended: Ended = self.inner.annotate(item, **asked)
-        self.raw(
-            "UPDATE runs SET links = :links WHERE item = :item AND token = :token",
-            links=json_text.dumps(asked["links"]),
-            item=item,
-            token=ended.run.token,
-        )
-        return ended
 
 
 @caught_by("items")
