@@ -466,7 +466,6 @@ class TestWaiting:
         """It does not find it by looking now and then."""
         monkeypatch.setattr("dibs.store.sqlite.bell.LOST_RING_SECONDS", 10 * PATIENCE_SECONDS)
         monkeypatch.setattr("dibs.board.base.OWNER_LOOK_SECONDS", 10 * PATIENCE_SECONDS)
-        monkeypatch.setattr("dibs.worker.worker.TICK_SECONDS", 10 * PATIENCE_SECONDS)
         worker = Worker(board, "coder", tell=(heard := Heard()))
         worker.handles()(lambda claim: None)
         with running(worker):
