@@ -9,7 +9,7 @@ WEB := $(shell find web -type f -not -path '*/__pycache__/*')
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format soak bench screenshots docs package clean
+.PHONY: help setup run compiled test nightly lint format soak bench screenshots docs package clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,16 @@ run: $(STAMP) $(VENV)/.web ## Show a fleet of real processes sharing a temporary
 # Empty, so that it has no effect: set, it makes each of thousands of processes compile what it imports.
 export PYTHONDONTWRITEBYTECODE =
 
-test: lint ## Lint, then every test
+# On a fresh checkout each worker would compile all tests for itself, and at the same time: once, beside the linters.
+compiled: $(STAMP)
+	@ls tests/unit/__pycache__/*-pytest-*.pyc > /dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q > /dev/null || true
+
+test: ## Lint, then the tests of every commit
+	@$(MAKE) --no-print-directory --jobs 2 lint compiled
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+nightly: lint ## What make test runs, and what it leaves out because it takes long
+	DIBS_NIGHTLY=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(STAMP) $(VENV)/.web ## ruff, mypy --strict, import-linter, tsc
 	$(BIN)/ruff check .

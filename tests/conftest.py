@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from dibs.testing import sizes
-from tests.kit.soak import deselect
+from tests.kit.soak import NIGHTLY, deselect
 from tests.servers import (  # noqa: F401  what pytest looks for here
     http_host,
     pgbouncer,
@@ -44,8 +44,9 @@ hypothesis.settings.load_profile("dibs")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if sizes.FACTOR == 1:
-        deselect(config, items, lambda item: item.get_closest_marker("soak") is not None)
+    left_out = {"soak"} if sizes.FACTOR == 1 else set()
+    left_out |= set() if NIGHTLY else {"nightly"}
+    deselect(config, items, lambda item: any(mark.name in left_out for mark in item.iter_markers()))
 
 
 @pytest.fixture(scope="session", autouse=True)

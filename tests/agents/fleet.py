@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from dibs.board import Board
 from tests.agents.conftest import client
 from tests.kit.agents.claude import Claude
 from tests.kit.agents.codex import Codex
-from tests.kit.agents.model import PATIENCE_SECONDS, Model
+from tests.kit.agents.model import Model
 from tests.kit.agents.process import Agent
 
 #: The session of a person's own, which the test acts as.
@@ -61,11 +60,3 @@ def asleep(agent: Agent, session: str) -> Iterator[Callable[[], None]]:
         agent.signal(signal.SIGCONT)
         with suppress(ProcessLookupError):
             os.kill(keeper, signal.SIGCONT)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    """Wait for what another process does to the board or to a file, by bounded polling."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(POLL_SECONDS)

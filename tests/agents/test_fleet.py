@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from tests.agents.fleet import BOB, SHORT_CLAIMS, Connected, asleep, connect, holder, state, wait_for
+from tests.agents.fleet import BOB, SHORT_CLAIMS, Connected, asleep, connect, holder, state
 from tests.kit.agents.claude import Claude, ClaudeAgent
 from tests.kit.agents.codex import Codex, CodexAgent
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import Step, after
 from tests.kit.soak import in_a_soak
+from tests.kit.waiting import until
 
 ROUNDS = 20 if os.environ.get("DIBS_SOAK") else 1
 COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "--message", "x")
@@ -90,7 +91,7 @@ def test_what_a_killed_agent_held_is_taken_over_at_once(
         assert heir.finish() == 0
         assert "claimed fix" in str(heir.transcript)
         # The keeper of the killed agent ends its session, removes its state, and ends.
-        wait_for(lambda: not state(dead, dead.session_id).exists())
+        until(lambda: not state(dead, dead.session_id).exists())
         assert board.find_session(dead.session_id).ended_at is not None
 
 
@@ -112,7 +113,7 @@ def test_a_zombie_is_stopped_at_its_next_tool_call_and_freed_by_its_answer(
     ]
     with client.start(project, steps) as agent:
         agent.await_pause("stopped")
-        wait_for(lambda: (claim := board.get("fix").claim) is not None and claim.heartbeat_count)
+        until(lambda: (claim := board.get("fix").claim) is not None and claim.heartbeat_count)
         with asleep(agent, agent.session_id) as wake:
             assert board.claim("fix", session=BOB, ttl_seconds=600, wait_seconds=30).claim.session == BOB
             agent.go_on("stopped")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from tests.agents.fleet import Connected, agent_name, connect, holder, state, wait_for
+from tests.agents.fleet import Connected, agent_name, connect, holder, state
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
 from tests.kit.agents.claude import Claude
@@ -15,6 +15,7 @@ from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import after, together
 from tests.kit.soak import in_a_soak
+from tests.kit.waiting import until
 
 
 def test_claude_keeps_its_claims_by_compact_and_begins_anew_by_clear(model: Model, project: Path, board: Board) -> None:
@@ -57,7 +58,7 @@ def test_a_resumed_agent_is_the_same_with_its_claim_and_a_fork_is_another_one(
         first.await_pause("killed")
         session = first.session_id
         first.kill()
-        wait_for(lambda: not state(first, session).exists())
+        until(lambda: not state(first, session).exists())
         assert holder(board, "fix") is None
     steps = [after("forked", client.shell("dibs progress fix half")), "I stop", "I stop"]
     with client.start(project, steps, resume=session) as resumed:
@@ -103,7 +104,7 @@ def test_two_subagents_exclude_each_other_and_give_back_what_they_hold(
             for n in "12":
                 agent.go_on(f"{pause} {n}")
         agent.await_pause("joined")
-        wait_for(lambda: all(board.find_session(child.id).ended_at for child in children))
+        until(lambda: all(board.find_session(child.id).ended_at for child in children))
         assert holder(board, "fix") is None
         agent.go_on("joined")
         assert agent.finish() == 0, agent.complaints

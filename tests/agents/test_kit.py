@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 from pathlib import Path
@@ -17,8 +16,6 @@ from tests.kit.agents.claude import ASK, Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.recorder import Answer, Recorded, Recorder, decision
-
-in_a_soak = pytest.mark.skipif(not os.environ.get("DIBS_SOAK"), reason="more of the clients: in a soak")
 
 #: What both clients give every hook.
 COMMON = {"session_id", "transcript_path", "cwd", "hook_event_name"}
@@ -44,7 +41,7 @@ CODEX_PAYLOADS = {
 }
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_two_clients_at_once_run_what_the_script_says(
     claude: Claude, codex: Codex, project: Path, model: Model
 ) -> None:
@@ -65,6 +62,7 @@ def test_two_clients_at_once_run_what_the_script_says(
     assert model.escapes[before:] == []
 
 
+@pytest.mark.nightly
 def test_claude_gives_the_hooks_of_a_plugin_these_payloads(
     claude: Claude, project: Path, recorder: Recorder, tmp_path: Path
 ) -> None:
@@ -78,6 +76,7 @@ def test_claude_gives_the_hooks_of_a_plugin_these_payloads(
     assert "CLAUDE_ENV_FILE" in start.environment
 
 
+@pytest.mark.nightly
 def test_codex_gives_the_hooks_of_a_plugin_these_payloads_if_they_are_trusted(
     codex: Codex, project: Path, recorder: Recorder, tmp_path: Path
 ) -> None:
@@ -91,6 +90,7 @@ def test_codex_gives_the_hooks_of_a_plugin_these_payloads_if_they_are_trusted(
     assert _keys(recorder, CODEX_PAYLOADS) == CODEX_PAYLOADS
 
 
+@pytest.mark.nightly
 def test_claude_asks_the_person_about_input_that_a_hook_changed_without_a_decision(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -124,6 +124,7 @@ def test_claude_asks_the_person_about_input_that_a_hook_changed_without_a_decisi
         assert not (project / "deferred").exists()
 
 
+@pytest.mark.nightly
 def test_claude_that_may_ask_nobody_runs_changed_input_and_neither_what_is_denied_nor_what_a_hook_asks_about(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -140,6 +141,7 @@ def test_claude_that_may_ask_nobody_runs_changed_input_and_neither_what_is_denie
             assert not (project / verdict).exists()
 
 
+@pytest.mark.nightly
 def test_codex_takes_changed_input_only_with_allow_and_does_not_run_what_is_denied(
     codex: Codex, project: Path, recorder: Recorder
 ) -> None:
@@ -177,7 +179,7 @@ def test_a_hook_wakes_an_idle_claude(claude: Claude, project: Path, recorder: Re
     assert "<task-notification>" in recorder.payloads("UserPromptSubmit")[1]["prompt"]
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_claude_starts_a_new_session_by_clear_and_keeps_it_by_compact_and_resume(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -202,7 +204,7 @@ def test_claude_starts_a_new_session_by_clear_and_keeps_it_by_compact_and_resume
     assert ends == [("clear", first), ("other", second), ("other", second)]
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_claude_starts_a_new_session_by_fork(claude: Claude, project: Path, recorder: Recorder) -> None:
     claude.use_hooks(recorder.hooks("SessionStart"))
     with claude.start(project, ["one"]) as agent:
@@ -214,7 +216,7 @@ def test_claude_starts_a_new_session_by_fork(claude: Claude, project: Path, reco
     assert starts == [("startup", agent.session_id), ("fork", forked.session_id)]
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_codex_keeps_its_session_by_resume_and_starts_one_by_fork(
     codex: Codex, project: Path, recorder: Recorder
 ) -> None:
@@ -232,7 +234,7 @@ def test_codex_keeps_its_session_by_resume_and_starts_one_by_fork(
     ]
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_hooks_tell_the_subagents_of_claude_apart_and_its_shells_do_not(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -252,7 +254,7 @@ def test_hooks_tell_the_subagents_of_claude_apart_and_its_shells_do_not(
     assert {each["session_id"] for each in shells} == {agent.session_id}
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_hooks_and_shells_tell_a_subagent_of_codex_apart(codex: Codex, project: Path, recorder: Recorder) -> None:
     codex.use_hooks(recorder.hooks("SubagentStart", "SubagentStop"))
     spawn = codex_steps.subagent([codex_steps.shell("echo $CODEX_SESSION_ID $CODEX_THREAD_ID"), "done"])
@@ -264,7 +266,7 @@ def test_hooks_and_shells_tell_a_subagent_of_codex_apart(codex: Codex, project: 
     assert [each["agent_id"] for each in recorder.payloads("SubagentStart")] == [subagent]
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_claude_lets_anyone_take_a_task_of_its_own(claude: Claude, project: Path, recorder: Recorder) -> None:
     claude.use_hooks(recorder.hooks("TaskCreated", "TaskCompleted"))
     new = script.call("TaskCreate", {"subject": "Fix login", "description": "", "activeForm": ""})
@@ -282,7 +284,7 @@ def test_claude_lets_anyone_take_a_task_of_its_own(claude: Claude, project: Path
         assert [each["task_id"] for each in recorder.payloads(event)] == ["1"]
 
 
-@in_a_soak
+@pytest.mark.soak
 def test_an_idle_teammate_of_claude_goes_on_with_what_a_hook_says(
     claude: Claude, project: Path, recorder: Recorder
 ) -> None:
@@ -296,7 +298,7 @@ def test_an_idle_teammate_of_claude_goes_on_with_what_a_hook_says(
     assert (project / "worked").exists()
 
 
-@in_a_soak
+@pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_claude_ends_its_session_when_it_is_terminated(
     claude: Claude, project: Path, recorder: Recorder, number: signal.Signals

@@ -9,13 +9,14 @@ import pytest
 
 from dibs.board import Board
 from tests.agents.conftest import client
-from tests.agents.fleet import Connected, connect, holder, state, wait_for
+from tests.agents.fleet import Connected, connect, holder, state
 from tests.kit.agents.claude import ASK, Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.script import after, together
 from tests.kit.aging import age_claims
 from tests.kit.soak import in_a_soak
+from tests.kit.waiting import until
 
 HOOKS = Path(__file__).parent.parent.parent / "plugins" / "dibs" / "hooks"
 CALLS_AT_ONCE = 50
@@ -72,7 +73,7 @@ def test_fifty_tool_calls_at_once_send_one_heartbeat(model: Model, project: Path
         agent.await_pause("due")
         age_claims(project / ".git" / "dibs" / "board.db", 120_000)
         agent.go_on("due")
-        wait_for(lambda: len(agent.running("cat", "gate")) == CALLS_AT_ONCE)
+        until(lambda: len(agent.running("cat", "gate")) == CALLS_AT_ONCE)
         (project / "gate").write_text("")
         agent.await_turn()
         claim = board.get("fix").claim
@@ -92,7 +93,7 @@ def test_an_idle_claude_is_woken_for_a_lost_claim_if_a_person_wants_that(
     steps = [claude.shell("dibs claim fix"), "I rest", "I go on resting", "I look for other work"]
     with claude.start(project, steps, environment={"DIBS_WAKE": "on"}) as agent:
         agent.await_turn(1)
-        wait_for(lambda: not (state(agent, agent.session_id) / "active").exists())
+        until(lambda: not (state(agent, agent.session_id) / "active").exists())
         board.force_release("fix", reason="needed elsewhere")
         assert agent.await_turn(2)["result"] == "I look for other work"
         assert "your claim of fix is lost" in agent.texts[-1]

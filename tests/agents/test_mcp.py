@@ -12,7 +12,6 @@ import pytest
 
 from dibs.board import Board, connect
 from tests.agents.conftest import client
-from tests.agents.fleet import wait_for
 from tests.kit.agents import claude as claude_steps
 from tests.kit.agents import codex as codex_steps
 from tests.kit.agents import script
@@ -20,6 +19,7 @@ from tests.kit.agents.claude import Claude
 from tests.kit.agents.codex import Codex
 from tests.kit.agents.model import Model
 from tests.kit.agents.others import Copilot, Gemini, Other
+from tests.kit.waiting import until
 
 in_a_soak = pytest.mark.skipif(not os.environ.get("DIBS_SOAK"), reason="other agents, and more of claude: in a soak")
 SERVER = [sys.executable, "-m", "dibs.cli.main", "mcp"]
@@ -141,7 +141,7 @@ def test_claude_offers_its_model_nothing_until_there_is_a_board(claude: Claude, 
             agent.await_turn(next(turns))
             return "mcp__dibs__next" in json.dumps(agent.requests[-1].body)
 
-        wait_for(is_offered)
+        until(is_offered)
         assert agent.finish() == 0
 
 

@@ -24,6 +24,7 @@ SERVER, OTHER = ({"command": sys.executable, "args": [*given, "-m", "dibs.cli.ma
 OURS, CONFIGURED, FOREIGN = "mcp__plugin_dibs_dibs__claim", "mcp__dibs__claim", "mcp__dibs__evil__claim"
 
 
+@pytest.mark.nightly
 def test_claude_calls_the_tools_as_itself_and_asks_about_servers_that_the_plugin_does_not_bring(
     claude: Claude, project: Path, board: Board, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def read_task(claude: Claude, id: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.nightly
 def test_of_four_clients_at_one_list_one_owns_each_task(hooked: Claude, project: Path, board: Board) -> None:
     for number in range(1, ROUNDS + 1):
         board.add(f"Task {number}", id=f"item-{number}")

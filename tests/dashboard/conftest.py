@@ -24,7 +24,7 @@ def built() -> None:
         pytest.skip("the dashboard is not built here; python -m web.tools.build says why")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(built: None) -> Iterator[Browser]:
     """Not for longer: while Playwright runs, no other test of this process can run an event loop."""
     with kit.launched(found()) as launched:

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import PATIENCE_SECONDS
+
 #: What transcripts call the folder.
 CALLED = "/home/you/shop"
-PATIENCE_SECONDS = 60
 
 
 class Shop:

@@ -16,9 +16,9 @@ import pytest
 
 from dibs.board import Board, connect, make
 from tests.docs.markdown import read
+from tests.kit.waiting import PATIENCE_SECONDS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SECONDS_MAX = 60
 
 
 class Place:
@@ -43,7 +43,7 @@ class Place:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=PATIENCE_SECONDS,
             check=False,
             start_new_session=True,
         )
@@ -141,7 +141,7 @@ def test_an_async_agent(place: Place) -> None:
         for number in range(count):
             place.board.add("up?", id=f"up-{number}", type="fetch", payload={"host": "127.0.0.1", "port": port})
         assert place.once("fetcher.py") == {"done": count}
-        serving.join(SECONDS_MAX)
+        serving.join(PATIENCE_SECONDS)
     assert {run.reason for run in place.board.runs()} == {"HTTP/1.0 200 OK"}
 
 

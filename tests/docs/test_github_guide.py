@@ -18,11 +18,11 @@ from tests.docs.markdown import blocks, read
 from tests.docs.shop import Shop
 from tests.github.fake_writes import WritableApi
 from tests.github.payloads import issue
+from tests.kit.waiting import PATIENCE_SECONDS
 
 GUIDE = read("docs/guides/github.md")
 WATCH, SERVE, IMPORT, TRY = blocks(GUIDE, "sh")
 OUT, CONTRACT, POLICY = blocks(GUIDE, "toml")
-PATIENCE_SECONDS = 30
 #: Prints one issue with the fields that it is asked for, and refuses a field that the real program does not have.
 GH = f"""#!{sys.executable}
 import json, sys

@@ -55,3 +55,11 @@ def test_most_names_stand_behind_the_file_they_are_in() -> None:
     """The check by file sees what it should: a changed layout of the document would blind it."""
     by_file = re.findall(r"\[[^\]]+\]\(([^)]+\.py)\):((?:\s+`test_\w+`,?)+)", GUARANTEES)
     assert sum(len(NAME.findall(names)) for _, names in by_file) == len(NAME.findall(GUARANTEES))
+
+
+def test_no_promise_waits_for_the_night() -> None:
+    """A test that a promise names runs in `make test`, at least for one store."""
+    later = re.compile(r"^@pytest\.mark\.nightly\n(?:@.*\n)*(?:async )?def (test_\w+)", re.MULTILINE)
+    left_out = {name for path in defined() for name in later.findall(path.read_text(encoding="utf-8"))}
+    assert left_out
+    assert left_out.isdisjoint(NAME.findall(GUARANTEES))

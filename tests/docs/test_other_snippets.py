@@ -26,9 +26,9 @@ from dibs.config import SERVER_DEFAULTS
 from dibs.mcp import messages
 from tests.docs.markdown import ROOT, blocks, read
 from tests.docs.shop import Shop
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.process import Serving
 
-PATIENCE_SECONDS = 30
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -19,11 +19,11 @@ import pytest
 from dibs.board import connect
 from tests.docs.markdown import blocks, read
 from tests.kit.postgres_server import free_port
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.process import Serving, serving
 
 GUIDE = read("docs/guides/server.md")
 SERVER = "127.0.0.1:8377"
-PATIENCE_SECONDS = 30.0
 #: More than nginx takes by default.
 LARGE_BYTES = 3_000_000
 NGINX = """daemon off;

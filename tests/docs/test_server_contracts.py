@@ -15,8 +15,10 @@ from dibs.server.compat.session_task_views import EVENTS
 from dibs.text.times import parse_instant
 from tests.docs.markdown import blocks, code, read, section, table
 from tests.docs.test_reference import kinds
-from tests.kit.http import Host
-from tests.server.calling import Reused, Served, reused_server
+from tests.server.calling import Reused, Served
+from tests.server.conftest import reused
+
+__all__ = ["reused"]
 
 CONTRACTS = read("docs/guides/server-contracts.md")
 START = "2025-12-28T12:00:00Z"
@@ -24,12 +26,6 @@ START = "2025-12-28T12:00:00Z"
 REQUESTS = 20
 
 Step = tuple[float, str, str, str | None, int, Any]
-
-
-@pytest.fixture(scope="module")
-def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
-        yield reused
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ def test_the_mistake_is_found_as_it_is_shown(copy: Path) -> None:
     assert re.fullmatch(as_shown(MISTAKEN), typed(ONE, copy))
 
 
+@pytest.mark.nightly
 def test_the_verbs_about_a_whole_board_pass_which_are_the_small_stores_own(copy: Path) -> None:
     said = typed(f"{ALL} -k 'TestWebhooks or restore'", copy)
     assert re.search(r"^\d+ passed, \d+ deselected in ", said, re.MULTILINE), said

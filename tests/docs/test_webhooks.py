@@ -15,9 +15,9 @@ from dibs.board import connect
 from dibs.cli.commands import COMMANDS
 from dibs.webhooks.deliverer import Deliverer
 from tests.docs.markdown import blocks, read
+from tests.kit.waiting import PATIENCE_SECONDS
 
 GUIDE = read("docs/guides/webhooks.md")
-PATIENCE_SECONDS = 30
 
 
 def test_the_receiver_of_the_guide_verifies(tmp_path: Path) -> None:

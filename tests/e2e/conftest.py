@@ -12,18 +12,19 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.e2e.terminal import Terminal
 from tests.kit.command_server import CommandServer
 from tests.kit.small_disk import small_disk as small_disk_at
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
-SECONDS_MAX = 30
 #: How long `until` pauses at least, and how much longer than its look took: a look that starts a command would else
 #: take the processor from what it waits for.
 PAUSE_SECONDS_MIN, PAUSE_FACTOR = 0.02, 3
@@ -88,7 +89,7 @@ class Dibs:
     ) -> subprocess.CompletedProcess[bytes]:
         if self.server is not None and not options and self.server.fits(words, environment):
             return self.server.run(
-                words, folder=str(folder), environment=environment, feed=feed, seconds_max=SECONDS_MAX
+                words, folder=str(folder), environment=environment, feed=feed, seconds_max=PATIENCE_SECONDS
             )
         return subprocess.run(
             [sys.executable, "-m", "dibs.cli.main", *words],
@@ -97,7 +98,7 @@ class Dibs:
             input=feed,
             stdin=subprocess.DEVNULL if feed is None else None,
             capture_output=True,
-            timeout=SECONDS_MAX,
+            timeout=PATIENCE_SECONDS,
             start_new_session=True,
             check=False,
             **options,
@@ -143,10 +144,16 @@ class Dibs:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=PATIENCE_SECONDS,
             start_new_session=True,
             check=False,
         )
+
+    def lapse(self) -> None:
+        """Every claim on the folder's board expires now. A short TTL that really passes may pass too early as well."""
+        with closing(apsw.Connection(str(self.folder / ".dibs" / "board.db"))) as connection:
+            connection.set_busy_timeout(1000 * PATIENCE_SECONDS)
+            connection.execute("UPDATE claims SET expires_at = claimed_at")
 
     def terminal(self, script: str, *, columns: int = 80, **environment: str) -> str:
         """What a script prints into a terminal of its own."""
@@ -264,12 +271,6 @@ def settings(bare: Dibs) -> Callable[..., None]:
 
 
 @pytest.fixture
-def short_claims(settings: Callable[..., None]) -> None:
-    """Claims that last a second."""
-    settings(ttl_seconds=1, ttl_seconds_min=1)
-
-
-@pytest.fixture
 def busy(dibs: Dibs, ended: Callable[[subprocess.Popen[str]], subprocess.Popen[str]]) -> Callable[[], None]:
     """A board on which three processes work as fast as they can, until this is called; they take items of type task."""
     dibs.ok("add", "In demand", "--id", "hot")
@@ -289,7 +290,7 @@ def busy(dibs: Dibs, ended: Callable[[subprocess.Popen[str]], subprocess.Popen[s
 
     def stop() -> None:
         for worker in workers:
-            _, stderr = worker.communicate(timeout=SECONDS_MAX)
+            _, stderr = worker.communicate(timeout=PATIENCE_SECONDS)
             assert (worker.returncode, stderr) == (0, "")
 
     until(lambda: len(dibs.json("list", "--all")["items"]) > 20)
@@ -299,18 +300,6 @@ def busy(dibs: Dibs, ended: Callable[[subprocess.Popen[str]], subprocess.Popen[s
 def exported(dibs: Dibs, store: str | None = None) -> str:
     """Everything on the folder's board, or on another one, as `dibs export` prints it."""
     return dibs.ok("export", *(() if store is None else ("--store", store)))
-
-
-def until(condition: Callable[[], Any], *, seconds: float = 10) -> Any:
-    """Wait for something to come true, and give it."""
-    began = time.monotonic()
-    end = began + seconds
-    while not (found := condition()):
-        looked = time.monotonic()
-        assert looked < end, "it did not come true in time"
-        time.sleep(max(PAUSE_SECONDS_MIN, PAUSE_FACTOR * (looked - began)))
-        began = time.monotonic()
-    return found
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-SECONDS_MAX = 20
+from tests.kit.waiting import PATIENCE_SECONDS
+
 #: Run in the child, which leads a session already: make its stdin the session's terminal, then become the script.
 LEAD = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp('sh', ['sh', '-c', sys.argv[1]])"
@@ -60,16 +61,16 @@ class Terminal:
 
     def read_until(self, wanted: str) -> str:
         """Everything printed so far, once the wanted text is among it."""
-        end = time.monotonic() + SECONDS_MAX
+        end = time.monotonic() + PATIENCE_SECONDS
         while wanted not in self.text:
             assert self._read(end), f"the terminal closed without {wanted!r}: {self.text!r}"
         return self.text
 
     def read_to_end(self) -> str:
-        end = time.monotonic() + SECONDS_MAX
+        end = time.monotonic() + PATIENCE_SECONDS
         while self._read(end):
             pass
-        self.process.wait(timeout=SECONDS_MAX)
+        self.process.wait(timeout=PATIENCE_SECONDS)
         return self.text
 
     def read_for(self, seconds: float) -> str:
@@ -83,7 +84,7 @@ class Terminal:
     def _read(self, end: float) -> bool:
         """Read what there is, waiting for it; False once the last process has left the terminal."""
         ready, _, _ = select.select([self._master], [], [], max(0, end - time.monotonic()))
-        assert ready, f"nothing came in {SECONDS_MAX} s after: {self.text!r}"
+        assert ready, f"nothing came in {PATIENCE_SECONDS} s after: {self.text!r}"
         try:
             data = os.read(self._master, 65536)
         except OSError:

@@ -28,12 +28,12 @@ from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
 from tests.kit.processes import alive, with_variable
 from tests.kit.soak import in_a_soak
+from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.sdk.conftest import Stage as Place
 from tests.sdk.conftest import make_stage
 
 __all__ = ["folder"]
 
-SECONDS_MAX = 30.0
 TTL_SECONDS = 3.0
 #: A tenth of it, in which a worker without heartbeats ends its command, is more than a busy machine needs for that.
 CUT_TTL_SECONDS = 8.0
@@ -71,7 +71,7 @@ class Working:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def until(self, word: str, item: str = "x") -> dict[str, Any]:
-        end = time.monotonic() + SECONDS_MAX
+        end = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 told = self._told.get(timeout=max(0.0, end - time.monotonic()))
@@ -83,7 +83,7 @@ class Working:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(SECONDS_MAX) == 0
+        assert self.process.wait(PATIENCE_SECONDS) == 0
         assert self.process.stderr is not None
         assert self.process.stderr.read() == ""
 
@@ -143,7 +143,7 @@ class Scene:
     def taken_over(self) -> None:
         """Somebody else is given the item, and does it."""
         with self.place.harness.board().session("other") as other:
-            claim = other.claim("x", wait_seconds=SECONDS_MAX)
+            claim = other.claim("x", wait_seconds=PATIENCE_SECONDS)
             assert claim.token == 2
             claim.done("by another")
 
@@ -176,13 +176,6 @@ Opens = Callable[..., Scene]
 def open_scene(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Iterator[Opens]:
     with ExitStack() as stack:
         yield lambda kind, **asked: Scene(make_stage(stack, request, folder, kind), tmp_path, stack, **asked)
-
-
-def until(condition: Callable[[], object], seconds: float = SECONDS_MAX) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def has_expired(board: Board) -> bool:

@@ -17,9 +17,10 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.e2e.users import IS_OPEN
 from tests.kit.small_disk import fill
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 COMMANDS = (("list",), ("claim", "x"), ("add", "t"), ("who",), ("doctor",))
 #: Root may write everywhere, so it becomes nobody first, with everything imported that nobody could not read.
@@ -204,5 +205,5 @@ def test_an_interrupt_exits_130_quietly(dibs: Dibs, ended: Any) -> None:
     waiting = ended(dibs.start("next", "--wait", "60s"))
     until(lambda: dibs.json("sessions")["sessions"])
     waiting.send_signal(signal.SIGINT)
-    stdout, stderr = waiting.communicate(timeout=10)
+    stdout, stderr = waiting.communicate(timeout=PATIENCE_SECONDS)
     assert (waiting.returncode, stdout, stderr) == (130, "", "")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dibs.testing.sizes import FACTOR
-from tests.e2e.conftest import SECONDS_MAX, Dibs
+from tests.e2e.conftest import Dibs
+from tests.kit.waiting import PATIENCE_SECONDS
 
 #: As the source has it, but for where the vault lies and what the agents are.
 SCRIPT = """
@@ -114,7 +115,7 @@ def test_workers_begin_with_the_file_in_their_folder_and_one_of_them_works(bare:
         started = [
             there.start("work", "--agent", agent, "--once", "--", "sh", "-c", WORK) for agent in ("cloud", "local")
         ]
-        said = [process.communicate(timeout=SECONDS_MAX) for process in started]
+        said = [process.communicate(timeout=PATIENCE_SECONDS) for process in started]
         ran = (root / "ran").read_text().split()
         assert len(ran) == 1, (number, ran, said)
         assert sorted(process.returncode for process in started) == [0, 3], (number, said)

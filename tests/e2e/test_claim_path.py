@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 SOAK = bool(os.environ.get("DIBS_SOAK"))
 FIGHTERS, ROUNDS = (64, 200) if SOAK else (12, 2)
@@ -108,7 +109,7 @@ def test_next_waits_for_what_comes(dibs: Dibs, other: Dibs, ended: Any) -> None:
     waiting: subprocess.Popen[str] = ended(dibs.start("next", "--wait", "20s", "--json"))
     until(lambda: dibs.json("sessions")["sessions"])
     other.ok("add", "Late", "--id", "late")
-    answer = json.loads(waiting.communicate(timeout=10)[0])
+    answer = json.loads(waiting.communicate(timeout=PATIENCE_SECONDS)[0])
     assert (waiting.returncode, answer["claims"][0]["item"]["id"]) == (0, "late")
 
 
@@ -209,31 +210,28 @@ def test_progress_is_a_note_and_a_renewal(dibs: Dibs, item: str) -> None:
     assert dibs.json("show", item)["notes"][0]["note"] == "half way"
 
 
-@pytest.mark.usefixtures("short_claims")
 @pytest.mark.parametrize("named", [True, False])
 def test_a_claim_that_expired_is_recovered_and_that_is_said(dibs: Dibs, item: str, named: bool) -> None:
     dibs.ok("claim", item)
-    until(lambda: not dibs.json("who")["holdings"])
+    dibs.lapse()
     done = dibs("done", item, "--json", *(("--token", "1") if named else ()))
     assert (done.returncode, json.loads(done.stdout)["run"]["token"]) == (0, 2)
     assert done.stderr.startswith("dibs: the claim of fix-login had expired; no one else had claimed it")
     assert "under token 2" in done.stderr
 
 
-@pytest.mark.usefixtures("short_claims")
 def test_a_recovered_end_asked_again_under_its_request_id_is_answered(dibs: Dibs, item: str) -> None:
     dibs.ok("claim", item)
-    until(lambda: not dibs.json("who")["holdings"])
+    dibs.lapse()
     first, again = (dibs("done", item, "--token", "1", "--request-id", "r1", "--json") for _ in range(2))
     assert (first.returncode, json.loads(first.stdout)["run"]["token"]) == (0, 2)
     assert (again.stdout, again.stderr) == (first.stdout, "")
 
 
-@pytest.mark.usefixtures("short_claims")
 @pytest.mark.parametrize("verb", ["done", "fail", "release", "heartbeat", "progress"])
 def test_a_late_holder_is_told_who_took_over(dibs: Dibs, other: Dibs, item: str, verb: str) -> None:
     dibs.ok("claim", item)
-    until(lambda: not dibs.json("who")["holdings"])
+    dibs.lapse()
     other.ok("claim", item, "--ttl", "1m")
     code, error = dibs.refused(verb, item, *(("a note",) if verb == "progress" else ()))
     assert (code, error["code"]) == (4, "CLAIM_EXPIRED")
@@ -300,12 +298,6 @@ def test_a_refusal_has_its_exit_code(dibs: Dibs, item: str, words: tuple[str, ..
     assert (plain.returncode, plain.stdout, plain.stderr.count("\n")) == (code, "", 1)
     # For people, what to type may follow.
     assert plain.stderr.startswith(f"dibs: {refusal[1]['message']}")
-
-
-def test_what_has_ended_cannot_be_claimed(dibs: Dibs, item: str) -> None:
-    dibs.ok("cancel", item)
-    code, error = dibs.refused("claim", item)
-    assert (code, error["code"], error["status"]) == (4, "TASK_NOT_CLAIMABLE", "cancelled")
 
 
 def test_force_release_takes_an_item_from_its_holder(dibs: Dibs, other: Dibs, item: str) -> None:

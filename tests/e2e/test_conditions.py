@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
+from tests.kit.waiting import until
 
 
 def add(dibs: Dibs, id: str, *words: str) -> dict[str, object]:
@@ -136,13 +137,6 @@ def test_a_duration_does_not_go_with_a_request_id(dibs: Dibs) -> None:
     assert (code, error["field"]) == (2, "not_before")
     words = ("add", "t", "--not-before", "2099-01-01", "--request-id", "r1")
     assert dibs.json(*words) == dibs.json(*words)
-
-
-def test_a_waiting_next_takes_what_falls_due(dibs: Dibs) -> None:
-    add(dibs, "x", "--not-before", "800ms")
-    assert dibs("next").returncode == 3
-    assert dibs.json("next", "--wait", "10s")["claims"][0]["item"]["id"] == "x"
-    assert [event["kind"] for event in dibs.json("log", "x")["events"]][1:3] == ["due", "claimable"]
 
 
 def test_a_failed_item_is_tried_again_after_a_while(settings: Callable[..., None], dibs: Dibs) -> None:

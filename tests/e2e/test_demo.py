@@ -21,8 +21,9 @@ from dibs.board import Board, connect, make
 from dibs.cli.demo.processes import Processes
 from dibs.cli.demo.story import WORKERS
 from dibs.errors import ItemNotClaimed
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.kit.processes import children, left_after
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 CHECKS = 7
 PICTURE_BYTES_MAX = 100_000
@@ -69,7 +70,7 @@ def test_a_demo_that_is_stopped_ends_its_server_and_its_workers(
     pids = children(demo.pid)
     assert len(pids) > len(WORKERS), "a server, the workers"
     demo.send_signal(number)
-    _, stderr = demo.communicate(timeout=10)
+    _, stderr = demo.communicate(timeout=PATIENCE_SECONDS)
     assert (demo.returncode, stderr) == (code, "")
     assert not left_after(10, pids)
     until(lambda: not list(tmp_path.glob("dibs-demo-*")))

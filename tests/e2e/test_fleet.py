@@ -21,9 +21,9 @@ import pytest
 from dibs.board import Board, connect, make
 from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
-from tests.e2e.conftest import until
 from tests.kit.postgres_server import PostgresServer
 from tests.kit.processes import with_variable
+from tests.kit.waiting import until
 from tests.server.process import Serving
 
 WORKERS = 8 if sizes.FACTOR == 1 else 50

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.e2e.terminal import Terminal
+from tests.kit.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -51,12 +53,11 @@ def test_who_groups_claims_by_agent_with_age_health_and_time_left(worked: Dibs) 
     assert lines[3] == "reviewer  1 claim"
 
 
-@pytest.mark.usefixtures("short_claims")
 def test_what_has_expired_is_nobodys_before_a_sweep_says_so(dibs: Dibs) -> None:
     assert dibs.ok("who") == "no live claims\n"
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
-    until(lambda: not dibs.json("who")["holdings"])
+    dibs.lapse()
     assert dibs.ok("who") == "no live claims\n"
     assert dibs.json("show", "x")["item"]["status"] == "ready"
     assert dibs.json("runs", "--item", "x")["runs"][0]["outcome"] == "expired"
@@ -89,7 +90,7 @@ def test_who_watch_off_a_terminal_tells_every_change(dibs: Dibs, ended: Any) -> 
         pass
     assert shown["holdings"][0]["item"]["id"] == "x"
     watching.send_signal(signal.SIGINT)
-    assert watching.wait(timeout=10) == 0
+    assert watching.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def test_events_shows_the_latest_or_what_came_after(worked: Dibs) -> None:
@@ -114,7 +115,7 @@ def test_events_follow_tells_what_comes(worked: Dibs, ended: Any) -> None:
     worked.ok("edit", "c", "--title", "Other")
     assert json.loads(following.stdout.readline())["kind"] == "edited"
     following.send_signal(signal.SIGINT)
-    assert following.wait(timeout=10) == 0
+    assert following.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def test_events_keep_to_kinds(worked: Dibs) -> None:
@@ -141,8 +142,8 @@ def test_anyone_can_be_notified_of_what_becomes_claimable(worked: Dibs, ended: A
     assert (event["kind"], event["item"]) == ("claimable", "c")
 
 
-@pytest.mark.usefixtures("short_claims")
-def test_who_follows_is_told_what_time_alone_does(dibs: Dibs, ended: Any) -> None:
+def test_who_follows_is_told_what_time_alone_does(settings: Callable[..., None], dibs: Dibs, ended: Any) -> None:
+    settings(ttl_seconds=1, ttl_seconds_min=1)
     dibs.ok("add", "t", "--id", "x")
     dibs.ok("claim", "x")
     dibs.ok("add", "t", "--id", "y", "--not-before", "1500ms")

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from dibs.server.auth.callers import COOKIE
-from tests.e2e.conftest import SECONDS_MAX, Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.e2e.users import MALLORY, needs_root
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 #: A browser as far as a link goes: it notes its arguments, and what it was answered, for another user before its own.
 BROWSER = """
@@ -72,7 +73,7 @@ def _record(shop: Dibs) -> dict[str, Any]:
 def asked(link: str, host: str = "", **headers: str) -> http.client.HTTPResponse:
     """What the server at the port of this link answers; by default, under the host name of the link."""
     where = urlsplit(link)
-    connection = http.client.HTTPConnection("127.0.0.1", where.port or 0, timeout=SECONDS_MAX)
+    connection = http.client.HTTPConnection("127.0.0.1", where.port or 0, timeout=PATIENCE_SECONDS)
     path = link.partition(where.netloc)[2]
     connection.request("GET", path, headers={"Host": host or where.netloc, **headers})
     answer = connection.getresponse()
@@ -83,7 +84,7 @@ def asked(link: str, host: str = "", **headers: str) -> http.client.HTTPResponse
 
 def test_all_who_open_a_board_at_once_share_one_server_and_no_other_command_finds_it(shop: Dibs) -> None:
     openers = [shop.start("open", "--print", "--json") for _ in range(3)]
-    answers = [json.loads(opener.communicate(timeout=SECONDS_MAX)[0]) for opener in openers]
+    answers = [json.loads(opener.communicate(timeout=PATIENCE_SECONDS)[0]) for opener in openers]
     assert len({answer["url"] for answer in answers}) == 1
     server = _record(shop)
     assert server["url"].startswith("http://127.0.0.1:")

@@ -21,9 +21,10 @@ import pytest
 from dibs.board import connect, make
 from dibs.maintenance.doctor import examine
 from dibs.testing.invariants import IN_TESTS
-from tests.e2e.conftest import SECONDS_MAX
 from tests.kit import next_version
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.soak import nightly
+from tests.kit.waiting import PATIENCE_SECONDS
 
 #: What doctor says of the column that the next version added.
 ITS_COLUMN = "the schema is not the one that dibs creates: it has the table 'items'"
@@ -109,7 +110,7 @@ class Driver:
 
 def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.wait(SECONDS_MAX)
+    process.wait(PATIENCE_SECONDS)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
@@ -126,10 +127,17 @@ def versions(next_sources: Path, tmp_path: Path) -> Iterator[tuple[Version, Vers
         yield Version(THIS, tmp_path, stack), Version(next_sources, tmp_path, stack)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(params=["sqlite direct", "postgres servers", *nightly("postgres direct", "sqlite servers")])
+def way(request: pytest.FixtureRequest) -> str:
+    """Which kind of board it is, and how it is reached."""
+    way: str = request.param
+    return way
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, way: str, tmp_path: Path) -> Iterator[str]:
     """A board that the next version has prepared, which adds a column."""
-    if request.param == "sqlite":
+    if way.startswith("sqlite"):
         path = str(tmp_path / "board.db")
         make(path, folder=str(tmp_path))
         connection = apsw.Connection(path)
@@ -148,14 +156,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.drop_database(name)
 
 
-@pytest.fixture(params=["direct", "servers"])
-def drivers(
-    request: pytest.FixtureRequest, versions: tuple[Version, Version], store: str
-) -> tuple[Driver, Driver, Driver, Driver]:
+@pytest.fixture
+def drivers(way: str, versions: tuple[Version, Version], store: str) -> tuple[Driver, Driver, Driver, Driver]:
     """A handle of this version and one of the next; then the same again. By way of servers, each version talks to that
     of the other, and then to its own."""
     this, later = versions
-    if request.param == "direct":
+    if way.endswith("direct"):
         return (this.driver(store), later.driver(store), this.driver(store), later.driver(store))
     with connect(store) as board:
         _, key = board.create_key("admin")
@@ -244,7 +250,7 @@ def test_both_drain_one_board(drivers: tuple[Driver, ...]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SECONDS_MAX)
+        thread.join(PATIENCE_SECONDS)
     assert sorted(one for mine in took for one in mine) == sorted(f"i-{number}" for number in range(items))
     assert {item["status"] for item in drivers[0]("list")} == {"done"}
 

@@ -12,7 +12,8 @@ import pytest
 
 from dibs.board import connect
 from dibs.errors import StoreUnavailable, StoreUnusable
-from tests.e2e.conftest import SECONDS_MAX, Dibs, until
+from tests.e2e.conftest import Dibs
+from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.server.process import Serving
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
@@ -65,10 +66,10 @@ def remote(dibs: Dibs, server: Serving) -> Dibs:
 @pytest.mark.parametrize("where", ["file", "server"])
 def test_a_worker_stops_with_one_line(dibs: Dibs, remote: Dibs, ended: Keep, where: str, bad: str) -> None:
     worker = ended((remote if where == "server" else dibs).start("work", "--agent", "coder", "--", "true"))
-    until(lambda: dibs.json("show", "a")["item"]["status"] == "done", seconds=SECONDS_MAX)
+    until(lambda: dibs.json("show", "a")["item"]["status"] == "done")
     change, says = BAD[bad]
     replaced(dibs.folder / BOARD, change)
-    _, told = worker.communicate(timeout=SECONDS_MAX)
+    _, told = worker.communicate(timeout=PATIENCE_SECONDS)
     assert worker.returncode == 1, told
     (line,) = [line for line in told.splitlines() if line.startswith("dibs: ")]
     assert says in line

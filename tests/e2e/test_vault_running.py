@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.kit.processes import left_after
+from tests.kit.waiting import until
 from tests.server.process import Serving
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]

@@ -15,9 +15,10 @@ import pytest
 
 from dibs.board import connect
 from dibs.worker.verdict import TIMED_OUT
-from tests.e2e.conftest import SECONDS_MAX, Dibs, until
+from tests.e2e.conftest import Dibs
 from tests.e2e.terminal import Terminal
 from tests.kit.processes import alive, left_after
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 #: How long the processes of a worker that was killed may go on.
@@ -231,7 +232,7 @@ def test_work_is_woken_by_new_items_until_it_is_terminated(dibs: Dibs, ended: Ke
         add(dibs, id)
         assert [json.loads(worker.stdout.readline())["event"] for _ in range(2)] == ["claimed", "done"]
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
 
 
 def test_work_at_an_interval(dibs: Dibs, ended: Keep) -> None:
@@ -239,7 +240,7 @@ def test_work_at_an_interval(dibs: Dibs, ended: Keep) -> None:
     add(dibs, "a")
     until(lambda: outcomes(dibs, "a") == ["done"])
     worker.send_signal(signal.SIGINT)
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
 
 
 # Stopping
@@ -255,7 +256,7 @@ def test_terminated_it_lets_what_has_begun_finish(dibs: Dibs, ended: Keep) -> No
     while not worker.stdout.readline().startswith("draining"):
         assert worker.poll() is None
     (dibs.folder / "go").write_text("on\n")
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
     assert outcomes(dibs, "a") == ["done"]
 
 
@@ -264,7 +265,7 @@ def test_terminated_it_releases_what_is_not_finished_in_time(dibs: Dibs, ended: 
     worker = ended(dibs.start("work", "--max", "2", "--drain", "1s", "--", "sh", "-c", ENDLESS))
     until(lambda: len(pids(dibs.folder)) == 4)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
     assert not alive(pids(dibs.folder))
     for id in ("a", "b"):
         assert outcomes(dibs, id) == ["released"]
@@ -276,7 +277,7 @@ def test_a_terminal_that_is_closed_stops_it_and_costs_no_strike(dibs: Dibs) -> N
     with Terminal(f"exec dibs work --drain 0s -- sh -c '{ENDLESS}'", dibs.folder, dibs.environment) as terminal:
         until(lambda: len(pids(dibs.folder)) == 2)
         terminal.hang_up()
-        assert terminal.process.wait(SECONDS_MAX) == 0
+        assert terminal.process.wait(PATIENCE_SECONDS) == 0
     assert not alive(pids(dibs.folder))
     assert outcomes(dibs, "a") == ["released"]
 
@@ -292,7 +293,7 @@ def test_who_is_to_outlive_the_terminal_does(dibs: Dibs, ended: Keep) -> None:
     until(lambda: outcomes(dibs, "a") == ["done"])
     assert worker.poll() is None
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
 
 
 def _as_nohup_does() -> None:
@@ -308,7 +309,7 @@ def test_a_second_interrupt_does_not_wait(dibs: Dibs, ended: Keep) -> None:
     while not worker.stdout.readline().startswith("draining"):
         assert worker.poll() is None
     worker.send_signal(signal.SIGINT)
-    assert worker.wait(SECONDS_MAX) == 130
+    assert worker.wait(PATIENCE_SECONDS) == 130
     assert not left_after(LEFT_SECONDS, pids(dibs.folder))
     assert outcomes(dibs, "a") == ["released"]
 
@@ -326,7 +327,7 @@ def test_a_second_interrupt_gives_the_item_back_only_when_the_command_is_gone(di
     with closing(connect(str(dibs.folder / ".dibs" / "board.db"))) as board:
         until(lambda: board.get("a").item.status == "ready")
         assert not alive(pids(dibs.folder))
-    assert worker.wait(SECONDS_MAX) == 130
+    assert worker.wait(PATIENCE_SECONDS) == 130
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -343,7 +344,7 @@ def test_exec_that_is_stopped_twice_ends_the_command_first_as_well(
     with closing(connect(str(dibs.folder / ".dibs" / "board.db"))) as board:
         until(lambda: board.get("a").item.status == "ready")
         assert not alive(pids(dibs.folder))
-    running.wait(SECONDS_MAX)
+    running.wait(PATIENCE_SECONDS)
 
 
 def test_killed_it_leaves_no_process_and_another_does_the_item(dibs: Dibs, ended: Keep) -> None:
@@ -357,7 +358,7 @@ def test_killed_it_leaves_no_process_and_another_does_the_item(dibs: Dibs, ended
     until(lambda: outcomes(dibs, "a") == ["done", "owner_died"])
     assert not left_after(LEFT_SECONDS, pids(dibs.folder))
     other.send_signal(signal.SIGTERM)
-    assert other.wait(SECONDS_MAX) == 0
+    assert other.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_claim_that_is_taken_away_ends_the_command_and_its_late_result_is_refused(
@@ -378,7 +379,7 @@ def test_a_claim_that_is_taken_away_ends_the_command_and_its_late_result_is_refu
     assert outcomes(dibs, "a")[-1] == "force_released"
     assert dibs.json("show", "a")["claim"]["session"] == "s9"
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
 
 
 # exec
@@ -443,7 +444,7 @@ def test_exec_waits_for_its_turn(dibs: Dibs, other: Dibs, ended: Keep) -> None:
     waiting = ended(dibs.start("exec", "a", "--wait", "20s", "--", "echo", "mine"))
     until(lambda: dibs.json("show", "a")["waiters"])
     other.ok("release", "a")
-    said, _ = waiting.communicate(timeout=SECONDS_MAX)
+    said, _ = waiting.communicate(timeout=PATIENCE_SECONDS)
     assert waiting.returncode == 0
     assert "a | mine\n" in said
 
@@ -454,7 +455,7 @@ def test_exec_whose_claim_is_taken_away_exits_4(quick_beats: None, dibs: Dibs, e
     running = ended(dibs.start("exec", "a", "--", "sh", "-c", script))
     until(lambda: len(pids(dibs.folder)) == 2)
     dibs.ok("force-release", "a", "--reason", "mine", "--actor", "alice")
-    _, stderr = running.communicate(timeout=SECONDS_MAX)
+    _, stderr = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 4, stderr
     assert not alive(pids(dibs.folder))
     assert outcomes(dibs, "a") == ["force_released"]
@@ -468,7 +469,7 @@ def test_exec_that_is_stopped_ends_the_command_and_gives_the_item_back(
     running = ended(dibs.start("exec", "a", "--", "sh", "-c", ENDLESS))
     until(lambda: len(pids(dibs.folder)) == 2)
     running.send_signal(number)
-    assert running.wait(SECONDS_MAX) == code
+    assert running.wait(PATIENCE_SECONDS) == code
     assert not left_after(LEFT_SECONDS, pids(dibs.folder))
     assert outcomes(dibs, "a") == ["released"]
 
@@ -558,9 +559,9 @@ def test_whoever_stops_reading_holds_up_no_time_limit_and_no_end(
     worker = ended(dibs.start("work", "--timeout", "1s", *words, "--", "yes", "a line that nobody reads"))
     for id in ("a", "b"):
         add(dibs, id)
-        until(lambda id=id: outcomes(dibs, id) == ["failed"], seconds=SECONDS_MAX)  # type: ignore[misc]
+        until(lambda id=id: outcomes(dibs, id) == ["failed"])  # type: ignore[misc]
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
 
 
 def test_what_nobody_read_is_counted(dibs: Dibs, ended: Keep) -> None:
@@ -576,7 +577,7 @@ def test_what_nobody_read_is_counted(dibs: Dibs, ended: Keep) -> None:
         told.append(json.loads(line))
         if told[-1]["event"] == "left_out":
             (dibs.folder / "go").write_text("on\n")
-    assert worker.wait(SECONDS_MAX) == 0
+    assert worker.wait(PATIENCE_SECONDS) == 0
     (missing,) = [event["lines"] for event in told if event["event"] == "left_out"]
     output = [event["text"] for event in told if event["event"] == "output"]
     lines = 4_000_000 // len("a line that nobody reads\n")
@@ -597,4 +598,4 @@ def test_a_terminal_that_is_stopped_holds_up_nothing(dibs: Dibs) -> None:
     with Terminal(script, dibs.folder, dibs.environment) as terminal:
         terminal.read_until("claimed")
         terminal.type("\x13")  # Ctrl-S
-        until(lambda: outcomes(dibs, "a") == ["failed"], seconds=SECONDS_MAX)
+        until(lambda: outcomes(dibs, "a") == ["failed"])

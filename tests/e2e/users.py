@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.waiting import PATIENCE_SECONDS
+
 ALICE, BOB, MALLORY = 12001, 12002, 12666
 TEAM = 12500
-SECONDS_MAX = 60
 #: Becomes a user with one more group, goes to a folder, and does what the line says.
 BECOME = """
 import os, sys
@@ -60,7 +61,7 @@ class User:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=PATIENCE_SECONDS,
             start_new_session=True,
             check=False,
         )

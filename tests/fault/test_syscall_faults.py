@@ -13,10 +13,11 @@ from dibs.testing.actors import Actor, Gone
 from dibs.testing.sizes import FACTOR
 from tests.fault.tracing import PASSING, Run, missing
 from tests.kit import sqlite
+from tests.kit.soak import NIGHTLY
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
-#: (system call, what strace does to it, files it is about or all, how many calls are tried in CI; a soak tries each)
+#: (system call, what strace does to it, files it is about or all, how many calls are tried at night; a soak tries each)
 FAULTS = [
     ("pwrite64", "error=EIO", (), 18),
     ("pwrite64", "error=ENOSPC", (), 18),
@@ -31,6 +32,8 @@ FAULTS = [
     ("fcntl", "error=ENOLCK", ("board.db-lock",), 4),
 ]
 
+#: How many of these calls are tried at every commit, at the most.
+FEW = 6
 #: How many reads of the file an actor makes at least, until it has answered all.
 READS = 90
 
@@ -57,18 +60,21 @@ def test_a_failing_system_call_costs_nothing_but_a_retry(
     assert total > 0, f"the script never calls {syscall}"
     met: Counter[str] = Counter()
     wrong = []
-    for when in chosen(total, count):
+    tried = chosen(total, count if NIGHTLY else min(count, FEW))
+    for when in tried:
         run = Run(folder / str(when), f"{syscall}:{what}:when={when}", syscall, only=only)
         try:
             run.perform()
         except AssertionError as failure:
             wrong.append(str(failure))
-        assert run.fired(), f"{run.fault} never was"
-        met["fired"] += 1
+        # On a busy machine the rehearsal may have made a few calls more.
+        assert run.fired() or run.count(syscall) < when, f"{run.fault} never was"
+        met["fired"] += run.fired()
         met["died"] += run.died
         met[PASSING] += run.refusals
         met["unknown"] += run.unknown
     print(f"{syscall} {what} {only}: {dict(met)} of {total} calls")
+    assert met["fired"] > len(tried) / 2
     assert not wrong, f"{len(wrong)} of {met['fired']}:\n" + "\n".join(line[:1500] for line in wrong[:5])
     if (syscall, what) == ("fdatasync", "error=EIO"):
         assert met["unknown"] == met[PASSING] > 0, "a commit whose sync failed may be found in the log"

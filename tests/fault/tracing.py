@@ -40,8 +40,33 @@ TRIES_MAX = 4
 LOCK_WAIT_SECONDS = 2.0
 
 
-class Run:
-    """One performance of the script, with one fault: `fault` is strace's, such as `pwrite64:error=EIO:when=5`."""
+class Traced:
+    """What strace wrote of a process, and how it came up. `fault` is strace's, such as `pwrite64:error=EIO:when=5`."""
+
+    fault: str | None
+    log: Path
+    died = False
+
+    def fired(self) -> bool:
+        text = self.log.read_text(errors="replace")
+        return "(INJECTED)" in text or "killed by SIGKILL" in text
+
+    def count(self, syscall: str) -> int:
+        """How often the process made this system call."""
+        return len(re.findall(rf"^\d+ +{syscall}\(", self.log.read_text(errors="replace"), re.MULTILINE))
+
+    def _came_up(self, actor: Actor) -> bool:
+        try:
+            actor.await_ready()
+        except Gone:
+            actor.process.wait(PATIENCE_SECONDS)
+            assert self.fired(), f"{self.fault}: it did not come up\n{actor.errors()}"
+            self.died = True
+        return not self.died
+
+
+class Run(Traced):
+    """One performance of the script, with one fault."""
 
     def __init__(self, folder: Path, fault: str | None, syscalls: str, *, only: tuple[str, ...] = ()) -> None:
         """With `only`, just the calls that name one of these files of the board."""
@@ -52,7 +77,6 @@ class Run:
         self._prefix = ("strace", "-f", "-qq", "-o", str(self.log), "-e", f"trace={syscalls}", *inject, *paths)
         #: How often it was told to try again, and how often besides that nobody knows whether it was done.
         self.refusals = self.unknown = 0
-        self.died = False
 
     def perform(self) -> Run:
         with sqlite.harness(self.folder, lock_wait_seconds=LOCK_WAIT_SECONDS) as harness:
@@ -66,14 +90,6 @@ class Run:
                 traced.leave()
             self._judge(harness.board())
         return self
-
-    def fired(self) -> bool:
-        text = self.log.read_text(errors="replace")
-        return "(INJECTED)" in text or "killed by SIGKILL" in text
-
-    def count(self, syscall: str) -> int:
-        """How often the process made this system call."""
-        return len(re.findall(rf"^\d+ +{syscall}\(", self.log.read_text(errors="replace"), re.MULTILINE))
 
     def _act(self, harness: Harness, traced: Actor) -> None:
         actor = traced if self._came_up(traced) else self._successor(harness)
@@ -90,15 +106,6 @@ class Run:
                     break
             assert answer is not None, f"{self.fault}: {verb} {item} killed {TRIES_MAX} processes"
             assert answer.error is None, f"{self.fault}: {verb} {item} could not be done: {answer.error}"
-
-    def _came_up(self, actor: Actor) -> bool:
-        try:
-            actor.await_ready()
-        except Gone:
-            actor.process.wait(PATIENCE_SECONDS)
-            assert self.fired(), f"{self.fault}: it did not come up\n{actor.errors()}"
-            self.died = True
-        return not self.died
 
     def _asked(self, actor: Actor, verb: str, item: str, kwargs: dict[str, object]) -> Answer | None:
         """Its answer; None if the process is gone."""

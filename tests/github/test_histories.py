@@ -16,36 +16,23 @@ from tests.github.claim_histories import ClaimHistory
 from tests.github.histories import History
 from tests.kit import sqlite
 from tests.kit.keeper import MEMORY
+from tests.kit.soak import NIGHTLY
 
-#: Histories at every commit, and in a soak: 10,000 there.
-FEW, MANY = 200, 1000
+#: Histories at every commit, at night, and in a soak: 10,000 there. Single histories of each kind are in
+#: test_following.py, test_verdicts.py and test_claim_status.py.
+FEW, AT_NIGHT, MANY = 60, 400, 1000
 #: Of one board, so that its items do not become too many.
 PER_BOARD = 250
-#: What has to have occurred in so many histories.
+#: What has to have occurred, at every commit and in many histories.
+COMMON = ("done, merged", "ended in place again", "reset in place", "reopen_pull", "stranger", "sent back")
 RARE = (
-    *("done, green", "done, merged", "merged while ready", "submitted after the merge", "ended in place again"),
-    *(
-        "reset in place",
-        "crowd",
-        "renamed",
-        "reopen_pull",
-        "fix",
-        "forced",
-        "stranger",
-        "sent back",
-        "ends as pending_approval",
-    ),
+    *("done, green", "merged while ready", "submitted after the merge", "crowd", "renamed", "fix", "forced"),
+    "ends as pending_approval",
 )
-
-
+COMMON_CLAIMS = ("a lost commit is red", "a live commit is green", "a lost commit elsewhere", "unsigned", "restart")
+RARE_CLAIMS = (*("a green commit without a branch", "fork", "push_on_top", "close_pull"),)
 #: Nothing is shown about crashes here: the boards are in memory, where the machine has such a folder.
 FOLDER = MEMORY if os.path.isdir(MEMORY) else None
-
-
-RARE_CLAIMS = (
-    *("a lost commit is red", "a live commit is green", "a lost commit elsewhere", "a green commit without a branch"),
-    *("unsigned", "fork", "restart", "push_on_top", "close_pull"),
-)
 
 
 def test_an_item_is_done_exactly_when_its_contract_holds() -> None:
@@ -54,7 +41,7 @@ def test_an_item_is_done_exactly_when_its_contract_holds() -> None:
             history.step()
         history.settle()
 
-    _run(History, run, RARE)
+    _run(History, run, COMMON, RARE)
 
 
 def test_a_commit_of_a_lost_claim_is_never_green_after_a_poll() -> None:
@@ -65,12 +52,12 @@ def test_a_commit_of_a_lost_claim_is_never_green_after_a_poll() -> None:
             history.step()
         history.look()
 
-    _run(ClaimHistory, run, RARE_CLAIMS)
+    _run(ClaimHistory, run, COMMON_CLAIMS, RARE_CLAIMS)
 
 
-def _run(kind: Any, run: Callable[[Any], None], rare: tuple[str, ...]) -> None:
+def _run(kind: Any, run: Callable[[Any], None], common: tuple[str, ...], rare: tuple[str, ...]) -> None:
     seed, met = sizes.seed(), collections.Counter[str]()
-    count = sizes.rounds(FEW, MANY)
+    count = sizes.rounds(AT_NIGHT if NIGHTLY else FEW, MANY)
     for first in range(0, count, PER_BOARD):
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder, sqlite.harness(folder) as harness:
             board = harness.board()
@@ -85,4 +72,4 @@ def _run(kind: Any, run: Callable[[Any], None], rare: tuple[str, ...]) -> None:
                     met += history.met
                     history.close()
     print(f"seed {seed}: {count} histories, {dict(met)}")
-    assert [one for one in rare if not met[one]] == [], f"seed {seed}"
+    assert [one for one in (*common, *(rare if NIGHTLY else ())) if not met[one]] == [], f"seed {seed}"

@@ -15,18 +15,17 @@ import pytest
 from dibs.board import connect
 from dibs.model import Detail
 from dibs.testing.invariants import assert_sound
-from tests.e2e.conftest import until
 from tests.github.examples import description
 from tests.github.fake_api import FakeApi
 from tests.github.payloads import at, issue, pull, run
 from tests.github.test_watch import api_head
 from tests.github.test_webhook import NEW, Hook, configured
+from tests.kit.waiting import until
 from tests.server.process import Serving
 from tests.worktrees.conftest import Project, command_server, environment, project
 
 __all__ = ["command_server", "environment", "project"]
 
-PATIENCE_SECONDS = 60
 SETTINGS = '[github]\ncomplete = "merged"\nchecks = ["ci.yml"]\nsecrets_file = "secrets"\n'
 #: What the agent does: it appends what it was told about the last run, commits and pushes.
 AGENT = 'cat "$DIBS_PREVIOUS_FILE" >>work.txt 2>&1; echo more >>work.txt; git add work.txt; git commit -qm work; '
@@ -103,7 +102,7 @@ def test_an_issue_is_done_when_the_pull_request_of_its_second_run_is_merged(proj
         assert shown(project, id).item.status == "pending_approval"
         tell("pull_request", pull_of(id, second, 9, state="closed", merged=True, merged_at=at(9), action="closed"))
         # The server, too, may be the one that decides, as soon as it sees the result.
-        until(lambda: shown(project, id).item.status == "done", seconds=PATIENCE_SECONDS)
+        until(lambda: shown(project, id).item.status == "done")
 
     story = project.ok("log", id)
     told = [word for word in STORY if word in story]

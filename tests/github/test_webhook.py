@@ -24,10 +24,10 @@ from dibs.testing.invariants import assert_sound
 from tests.github.examples import examples
 from tests.github.payloads import HOSTILE_TITLES, at, issue, run
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.process import Serving
 
 OLD, NEW = "the-first-secret-of-the-hook", "the-secret-that-comes-after-it"
-PATIENCE_SECONDS = 60
 BYTES_MAX = 300_000
 #: By hand, from the examples. The first was deleted in the end. The second is an issue in some examples and a pull
 #: request in others, which was closed. A third was transferred to another repository, and the runs succeeded.

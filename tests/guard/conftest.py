@@ -14,8 +14,8 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.open import open_store
 from tests.e2e.conftest import environment  # noqa: F401  a fixture
+from tests.kit.waiting import PATIENCE_SECONDS
 
-SECONDS_MAX = 60
 SETTINGS = DEFAULTS.replace(ttl_seconds_min=0.1)
 #: Sessions of the board: the first loses its claim, the second takes the item over.
 ANN, BOB = "ann-1", "bob-1"
@@ -43,7 +43,7 @@ class Repository:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=PATIENCE_SECONDS,
             start_new_session=True,
             check=False,
         )
@@ -114,7 +114,7 @@ def lose(board: Board, item: str = "x", **content: Any) -> tuple[int, int]:
     if not any(one.id == item for one in board.list()):
         board.add(item, id=item, **content)
     ann = board.claim(item, session=ANN, ttl_seconds=0.1)
-    bob = board.claim(item, session=BOB, ttl_seconds=3600, wait_seconds=SECONDS_MAX)
+    bob = board.claim(item, session=BOB, ttl_seconds=3600, wait_seconds=PATIENCE_SECONDS)
     return ann.claim.token, bob.claim.token
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from dibs.board import Board
-from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, hub, install_in_hub, lose, pushed
+from tests.guard.conftest import ANN, BOB, Repository, hub, install_in_hub, lose, pushed
+from tests.kit.waiting import PATIENCE_SECONDS
 
 #: A worker that claims the item, waits for a line, commits and pushes. Its claim is renewed in the background.
 ZOMBIE = """
@@ -50,7 +51,7 @@ def test_a_zombie_cannot_push_and_the_new_holder_can(repository: Repository, boa
         assert zombie.stdout is not None
         assert zombie.stdout.readline() == "claimed\n"
         os.kill(zombie.pid, signal.SIGSTOP)
-        board.claim("x", session=BOB, ttl_seconds=3600, wait_seconds=SECONDS_MAX)
+        board.claim("x", session=BOB, ttl_seconds=3600, wait_seconds=PATIENCE_SECONDS)
         os.kill(zombie.pid, signal.SIGCONT)
         zombie.stdin.write("\n")
         zombie.stdin.flush()

@@ -14,8 +14,9 @@ import pytest
 
 from dibs.board import Board
 from dibs.guard import refs, trailers
-from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, hub, install_in_hub
+from tests.guard.conftest import ANN, BOB, Repository, hub, install_in_hub
 from tests.kit.soak import in_a_soak
+from tests.kit.waiting import PATIENCE_SECONDS
 
 #: What the remote has before the claim is lost.
 BRANCH_OF_ITEM, FEATURE, NOTHING = "refs/heads/dibs/{}", "refs/heads/feature/{}", ""
@@ -53,7 +54,7 @@ class Clone(Repository):
 
 
 def ended(push: subprocess.Popen[str]) -> tuple[bool, str]:
-    output, _ = push.communicate(timeout=SECONDS_MAX)
+    output, _ = push.communicate(timeout=PATIENCE_SECONDS)
     return push.returncode == 0, output
 
 
@@ -137,7 +138,7 @@ class Race:
         if loss == "cancelled":
             self.board.cancel(item, reason="no longer wanted")
         else:
-            self.board.claim(item, session=BOB, ttl_seconds=3600, wait_seconds=SECONDS_MAX)
+            self.board.claim(item, session=BOB, ttl_seconds=3600, wait_seconds=PATIENCE_SECONDS)
 
     def _race(self, item: str, lost: str, lose: Callable[[], None]) -> None:
         """A push that begins before the loss may come to its end after it."""

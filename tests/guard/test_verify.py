@@ -16,7 +16,8 @@ import pytest
 
 from dibs.board import Board
 from dibs.guard import git, verify
-from tests.guard.conftest import ANN, BOB, SECONDS_MAX, Repository, import_commits, lose
+from tests.guard.conftest import ANN, BOB, Repository, import_commits, lose
+from tests.kit.waiting import PATIENCE_SECONDS
 
 COMMITS = 100
 #: The commits of a random history.
@@ -74,7 +75,7 @@ def test_an_expired_run_is_lost_only_when_another_session_has_the_item(
     repository.commit("expired", f"x/{tokens[0]}")
     watch = board.watch(sweeps=True)
     while board.get("x").claim is not None:
-        watch.wait(SECONDS_MAX)
+        watch.wait(PATIENCE_SECONDS)
     watch.close()
     assert refused() == []
     board.recover("x", session=ANN, token=tokens[0], ttl_seconds=3600)
@@ -97,7 +98,7 @@ def test_an_expired_run_of_a_cancelled_item_is_lost(repository: Repository, boar
     with_expiry = [f"i{number}" for number in range(verify.ITEMS_SINGLY + 1)]
     watch = board.watch(sweeps=True)
     while any(board.get(item).claim is not None for item in with_expiry):
-        watch.wait(SECONDS_MAX)
+        watch.wait(PATIENCE_SECONDS)
     watch.close()
     board.cancel("i0", reason="no longer wanted")
     assert refused() == ["c0"]

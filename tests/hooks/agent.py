@@ -10,13 +10,13 @@ import os
 import select
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
+from tests.kit.waiting import PATIENCE_SECONDS, until
+
 ROOT = Path(__file__).parent.parent.parent
 HOOK = ROOT / "plugins" / "dibs" / "hooks" / "dibs-hook.sh"
-SECONDS_MAX = 30.0
 SESSION = "40099e16-bce1-4c1c-bfb8-631ecdceaf04"
 OTHER_SESSION = "5bad735f-7d55-4662-bd30-fb6baacdae6f"
 #: Reads a line, runs it, and says with which code it ended.
@@ -161,21 +161,20 @@ def wait_for_end(pid: int) -> None:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    assert select.select([process], [], [], SECONDS_MAX)[0], f"{pid} has not ended"
+    assert select.select([process], [], [], PATIENCE_SECONDS)[0], f"{pid} has not ended"
     os.close(process)
 
 
 def wait_for(condition: Any) -> None:
     """Wait for what another process does to a file, by bounded polling."""
-    end = time.monotonic() + SECONDS_MAX
-    while True:
+
+    def holds() -> bool:
         try:
-            if condition():
-                return
+            return bool(condition())
         except (FileNotFoundError, ValueError):
-            pass
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
+            return False
+
+    until(holds)
 
 
 __all__ = ["OTHER_SESSION", "SESSION", "Agent", "Done", "payload", "wait_for", "wait_for_end"]

@@ -14,9 +14,10 @@ import pytest
 import dibs.agents.tasks
 from dibs.agents import task_list
 from dibs.board import Board
-from tests.hooks.agent import OTHER_SESSION, SECONDS_MAX, SESSION, Agent, wait_for
+from tests.hooks.agent import OTHER_SESSION, SESSION, Agent, wait_for
 from tests.hooks.conftest import BOB
 from tests.hooks.task_client import LIST, TaskClient
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.process import Serving
 
 MATE, OTHER_MATE = "aworker-79ae335cef05bc3a", "atester-5999a549b2550538"
@@ -95,7 +96,7 @@ def test_a_task_file_that_is_a_pipe_or_holds_half_a_character_does_not_keep_the_
     found: list[object] = []
     reading = threading.Thread(target=lambda: found.append(task_list.find(str(client.folder), "1")), daemon=True)
     reading.start()
-    reading.join(SECONDS_MAX)
+    reading.join(PATIENCE_SECONDS)
     assert found == [None]
     client.write("2", "Fix \ud800 login")
     assert client.update("2", status="in_progress") == ""

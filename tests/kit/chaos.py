@@ -10,19 +10,16 @@ import random
 import select
 import socket
 import struct
-import threading
 import time
 from collections import Counter
 
 from dibs.testing.proxy import size_of_request
+from tests.kit.forwarder import JOIN_SECONDS, PIECE, POLL_SECONDS, Forwarder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    pass
 
-PIECE = 1 << 16
-POLL_SECONDS = 0.05
-JOIN_SECONDS = 10.0
 DELAY_SECONDS_MAX = 0.05
 #: How many of the requests meet a fate.
 SHARE = 0.12
@@ -31,40 +28,17 @@ FATES = ("delayed", "reset", "cut before", "cut after", "silent")
 RESET = struct.pack("ii", 1, 0)
 
 
-class ChaosProxy:
+class ChaosProxy(Forwarder):
     """With `calm`, it only passes on what is not doomed."""
 
     def __init__(self, seed: int) -> None:
+        super().__init__()
         self._draw = random.Random(seed)
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.port: int = self._listener.getsockname()[1]
         self.target = 0
         self.calm = False
         #: What becomes of the next requests, one after the other.
         self.doomed: list[str] = []
         self.fired: Counter[str] = Counter()
-        self._over = False
-        self._threads: list[threading.Thread] = []
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._spawn(self._accept)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over = True
-        for thread in self._threads:
-            thread.join(JOIN_SECONDS)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while not self._over:
-            if select.select([self._listener], [], [], POLL_SECONDS)[0]:
-                client, _ = self._listener.accept()
-                self._spawn(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
         silent, came = False, b""
@@ -122,8 +96,3 @@ class ChaosProxy:
             case "cut before":
                 pass
         return True
-
-    def _spawn(self, target: object, *args: object) -> None:
-        thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
-        self._threads.append(thread)
-        thread.start()

@@ -14,18 +14,58 @@ import socket
 import sys
 import threading
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import uvicorn
+from fastapi import APIRouter
 
 from dibs.config import ServerSettings
 from dibs.model import ADMIN
-from dibs.server import app
+from dibs.server import app, pages
+from dibs.server.api import mcp, verb_routes
+from dibs.server.compat import story_011
+from dibs.server.ops import health
 from dibs.server.ops.address import listen
 from dibs.server.ops.connection import Connection
 from dibs.server.service import WAIT_SECONDS_MAX, Service, Streaming
 from dibs.testing.actors import say
 from dibs.testing.harness import open_recipe
+
+Routes = Callable[[Service], APIRouter]
+
+
+class Seat:
+    """Stands for the service of one server at a time, in routes that the next server uses again: FastAPI takes three
+    quarters of the start of a server to make them."""
+
+    def __init__(self) -> None:
+        self.service: Service | None = None
+        self.routers: dict[Routes, APIRouter] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.service, name)
+
+
+#: Those of servers that have ended.
+_free: list[Seat] = []
+_taken: dict[Service, Seat] = {}
+
+
+def keep_routes() -> None:
+    """Those of the modules that ask their service for all that they need, with each request."""
+    for part in (verb_routes, mcp, health, story_011, pages):
+        part.routes = _kept(part.routes)  # type: ignore[attr-defined]
+
+
+def _kept(routes: Routes) -> Routes:
+    def kept(service: Service) -> APIRouter:
+        seat = _taken[service]
+        if routes not in seat.routers:
+            seat.routers[routes] = routes(cast("Service", seat))
+        return seat.routers[routes]
+
+    return kept
 
 
 class Served:
@@ -47,6 +87,8 @@ class Served:
         self._service = Service(
             board.store, board.settings, sweeps=sweeps, wait_seconds_max=wait_seconds_max, streaming=streaming
         )
+        self._seat = _taken[self._service] = _free.pop() if _free else Seat()
+        self._seat.service = self._service
         settings = ServerSettings(port=port)
         self._socket: socket.socket = listen(settings)
         self.port: int = self._socket.getsockname()[1]
@@ -70,9 +112,12 @@ class Served:
         self._service.stop()
         self._server.should_exit = True
         self._thread.join(10)
+        if not self._thread.is_alive():
+            _free.append(_taken.pop(self._service))
 
 
 def main() -> None:
+    keep_routes()
     served: dict[int, Served] = {}
     say({"ready": os.getpid()})
     for line in sys.stdin:

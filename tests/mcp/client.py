@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-PATIENCE_SECONDS = 30
+from tests.kit.waiting import PATIENCE_SECONDS
+
 RUN = "import sys; from dibs.cli.main import main; sys.exit(main(sys.argv[1:]))"
 MODERN_META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

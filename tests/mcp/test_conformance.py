@@ -49,6 +49,7 @@ NOT_OFFERED = {
 HOP_BY_HOP = {"connection", "content-length", "host", "transfer-encoding"}
 
 
+@pytest.mark.nightly
 def test_the_conformance_suite_finds_only_what_is_not_offered(tmp_path: Path) -> None:
     command = _suite()
     with serving(tmp_path) as server, _with_key(server.url, server.admin().key or "") as url:

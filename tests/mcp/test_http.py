@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from dibs.model import AGENT, VIEWER
-from tests.e2e.conftest import until
 from tests.kit.http import Host
+from tests.kit.waiting import until
 from tests.mcp.client import MODERN_META, data_of, request
 from tests.server.attacking import Caller, Served, served
 from tests.server.process import Background

@@ -16,7 +16,7 @@ import pytest
 from dibs.board import Board
 from dibs.mcp.keeper import CLOSED
 from dibs.mcp.local import BEGIN_ANOTHER, LEAVE_OUT, RECONNECT
-from tests.e2e.conftest import until
+from tests.kit.waiting import until
 from tests.mcp.client import MODERN_META, McpClient, request
 
 Start = Callable[..., McpClient]

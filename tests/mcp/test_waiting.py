@@ -11,8 +11,8 @@ import pytest
 
 from dibs.board import Board
 from dibs.mcp import messages, stdio
-from tests.e2e.conftest import until
 from tests.kit.http import Host
+from tests.kit.waiting import until
 from tests.mcp.client import McpClient, data_of, request
 from tests.server.attacking import served
 

@@ -19,11 +19,11 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import ItemAlreadyClaimed, ItemNotClaimed, NotClaimOwner
 from dibs.store.postgres.store import PostgresStore
+from tests.kit.waiting import PATIENCE_SECONDS
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Seen = tuple[int, str, int]
 
-PATIENCE_SECONDS = 60.0
 PAGE = 20
 NEWS_SECONDS = 0.005
 #: Whoever is waited for may itself wait for one who is held here: after this long without news, one is let go.

@@ -20,11 +20,11 @@ from dibs.store.postgres.store import PostgresStore
 from dibs.store.sql.transaction import Transaction
 from dibs.value import Value
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.waiting import PATIENCE_SECONDS
 
 T = TypeVar("T")
 Verb = Callable[[Board], object]
 
-PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.002
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
 

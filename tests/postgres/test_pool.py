@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -24,9 +23,9 @@ from dibs.testing.invariants import assert_sound
 from dibs.testing.proxy import CuttingProxy
 from tests.kit import postgres
 from tests.kit.postgres import PostgresHarness
-from tests.kit.postgres_server import POLL_SECONDS, PostgresServer
+from tests.kit.postgres_server import PostgresServer
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
-PATIENCE_SECONDS = 30.0
 LOCK_WAIT_SECONDS = 1.0
 #: What a client that fell silent in the middle of something may cost the others.
 HELD_UP_SECONDS_MAX = 4 * LOCK_WAIT_SECONDS
@@ -84,13 +83,6 @@ def cut_all(server: PostgresServer, harness: PostgresHarness) -> None:
     assert gone, "nobody was connected"
     asked(server, "SELECT pg_terminate_backend(pid) FROM unnest(%s::integer[]) AS pid", list(gone))
     until(lambda: gone.isdisjoint(connected(server, harness)), "they are gone")
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
-        time.sleep(POLL_SECONDS)  # bounded polling: the server tells nobody who is connected
 
 
 # Cut while idle

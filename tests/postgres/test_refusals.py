@@ -3,7 +3,6 @@ to a newer function, is no mistake."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,9 +17,9 @@ from dibs.testing.conformance.asking import added
 from dibs.testing.invariants import assert_sound
 from tests.kit import postgres
 from tests.kit.postgres import PostgresHarness
-from tests.kit.postgres_server import POLL_SECONDS, PostgresServer
+from tests.kit.postgres_server import PostgresServer
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
-PATIENCE_SECONDS = 30.0
 #: The facts are looked up only once the lock 1 can be had.
 SLOW_FACTS = """
 DO $do$
@@ -99,7 +98,7 @@ def test_a_reason_that_has_gone_is_no_mistake(
         connection.execute("SELECT pg_advisory_lock(1)")
         try:
             claim = threads.submit(board.claim, "x", session=session)
-            _await(lambda: claim.done() or bool(connection.execute(WAITING).fetchall()))
+            until(lambda: claim.done() or bool(connection.execute(WAITING).fetchall()))
             assert not claim.done(), "it was not refused"
             stop_hindering(harness.board())
         finally:
@@ -118,13 +117,6 @@ def test_a_client_of_the_schema_before_is_refused_by_a_new_reason(harness: Postg
         connection.execute(NEW_REASON.format(code))
     with pytest.raises(ItemNotClaimable, match="x could not be claimed"):
         board.claim("x", session="s")
-
-
-def _await(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < end, "it neither ended nor waits"
-        time.sleep(POLL_SECONDS)  # bounded polling: the server tells nobody who waits
 
 
 def test_a_kept_answer_that_is_no_json_is_a_refusal_and_not_an_error_of_python(harness: PostgresHarness) -> None:

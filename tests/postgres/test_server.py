@@ -17,8 +17,7 @@ from tests.kit import pgbouncer as bouncing
 from tests.kit.database_clock import DatabaseClock, install
 from tests.kit.postgres_server import LocalServer, PostgresServer, url_of_all
 from tests.kit.processes import alive, children
-
-PATIENCE_SECONDS = 30.0
+from tests.kit.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +37,6 @@ def say(url: str, word: str) -> None:
 def said(url: str) -> set[str]:
     with psycopg.connect(url) as connection:
         return {word for (word,) in connection.execute("SELECT word FROM said")}
-
-
-def until_gone(path: str) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while os.path.exists(path):
-        assert time.monotonic() < end, f"{path} is still there"
-        time.sleep(0.01)  # bounded polling: a process that is not ours ends
 
 
 def test_all_processes_of_a_run_have_the_same_server(postgres_server: PostgresServer) -> None:
@@ -153,7 +145,7 @@ def test_a_server_does_not_outlive_a_killed_owner() -> None:
         assert owner.stdout is not None
         pid, folder = owner.stdout.readline().split()
         owner.send_signal(signal.SIGKILL)
-    until_gone(folder)
+    until(lambda: not os.path.exists(folder), f"{folder} is gone")
     assert not alive([int(pid)])
 
 

@@ -22,8 +22,8 @@ from dibs.store.postgres.store import PostgresStore
 from dibs.testing.conformance.asking import added
 from tests.kit import postgres
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20.0
 Connection = psycopg.Connection[tuple[Any, ...]]
 SETTINGS = calls.settings_row(DEFAULTS)
 #: The number of statements that a connection has prepared for libpq.

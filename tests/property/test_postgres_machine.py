@@ -9,22 +9,22 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import Phase
 
 from dibs import randomness
 from dibs.errors import DibsError
 from dibs.testing import sizes
 from dibs.testing.harness import Harness
 from tests.kit import postgres, sqlite
-from tests.kit.machine.machine import ANSWERS, HOT, BoardMachine, machine_over
+from tests.kit.machine.machine import ANSWERS, HOT, machine_over
 from tests.kit.postgres_server import PostgresServer
 from tests.kit.twin import TwinHarness
+from tests.property.running import run
 from tests.property.test_mistakes_in_functions import STORIES, spoil
 
 MEMORY = "/dev/shm"
 #: Fewer than SQLite has alone, since every step is taken on two boards; the soak makes up for it.
-EXAMPLES, STEPS = sizes.rounds(30, 120), 50
+EXAMPLES = sizes.rounds(30, 120)
 #: Some examples end early.
 STEPS_MIN = sizes.rounds(700, 3_000)
 
@@ -49,21 +49,6 @@ def twins(server: PostgresServer, spoil: Callable[[str], None] | None = None) ->
     if spoil is not None:
         spoil(server.url(restated.database))
     return Twins(sqlite.harness(folder), restated)
-
-
-def run(machine: type[BoardMachine], examples: int, phases: list[Phase]) -> None:
-    chosen = settings(
-        max_examples=examples,
-        stateful_step_count=STEPS,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=list(HealthCheck),
-        phases=phases,
-        database=None,
-        # The first is enough: after it, others would be looked for, and several are told as a group.
-        report_multiple_bugs=False,
-    )
-    run_state_machine_as_test(machine, settings=chosen)
 
 
 def test_functions_and_rules_and_the_model_agree(postgres_server: PostgresServer) -> None:

@@ -17,9 +17,9 @@ from dibs.board import connect
 from dibs.store.vault.layout import APPROVED, FOLDERS, HELD
 from dibs.testing import sizes
 from tests.kit.command_server import CommandServer
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.property.test_restorable_boards import ITEMS, NAMES, comes_back, wrong
 
-SECONDS_MAX = 30
 #: What fits into the arguments of a process.
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(["", "  ", "A" * 9000, "a\x1b[2J", "-x"]))
 COMMANDS = st.one_of(
@@ -115,7 +115,7 @@ def command(commands: CommandServer, folder: Path, store: Path | str, words: tup
 
 def run(commands: CommandServer, folder: Path, environment: dict[str, str], words: tuple[str, ...]) -> Any:
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), "LOGNAME": "alice", **environment}
-    return commands.run(words, folder=str(folder), environment=given, feed=None, seconds_max=SECONDS_MAX)
+    return commands.run(words, folder=str(folder), environment=given, feed=None, seconds_max=PATIENCE_SECONDS)
 
 
 def edit(root: Path, deed: str, given: tuple[Any, ...]) -> None:

@@ -13,7 +13,8 @@ from dibs.testing.harness import Harness
 from tests.kit import vault
 from tests.kit.http import Host, HttpHarness
 from tests.kit.machine.machine import HOT, machine_over
-from tests.property.test_sqlite_machine import TemporaryHarness, new_board, no_dice, run, temporary_folder
+from tests.property.running import run
+from tests.property.test_sqlite_machine import TemporaryHarness, new_board, no_dice, temporary_folder
 
 pytestmark = pytest.mark.soak
 __all__ = ["no_dice"]

@@ -19,8 +19,7 @@ from dibs.errors import DibsError
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import LiveSession
 from dibs.testing.actors import say
-
-PATIENCE_SECONDS = 60.0
+from tests.kit.waiting import PATIENCE_SECONDS
 
 
 def holding(board: Board, *, item: str, ttl_seconds: float, recover: bool = True) -> str:

@@ -11,38 +11,18 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from typing import Self
 
-PIECE = 1 << 16
-POLL_SECONDS = 0.02
-JOIN_SECONDS = 10.0
+from tests.kit.forwarder import PIECE, POLL_SECONDS, Forwarder
 
 
-class Line:
+class Line(Forwarder):
     def __init__(self, port: int) -> None:
+        super().__init__()
         self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port: int = self._listener.getsockname()[1]
         self._cut = threading.Event()
         self._held = threading.Event()
-        self._over = False
-        self._threads: list[threading.Thread] = []
         #: How many connections broke, and how many pieces waited.
         self.broken = self.waited = 0
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        self._spawn(self._accept)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over = True
-        for thread in self._threads:
-            thread.join(JOIN_SECONDS)
-        self._listener.close()
 
     def cut(self) -> None:
         self._cut.set()
@@ -53,12 +33,6 @@ class Line:
     def mend(self) -> None:
         self._cut.clear()
         self._held.clear()
-
-    def _accept(self) -> None:
-        while not self._over:
-            if select.select([self._listener], [], [], POLL_SECONDS)[0]:
-                client, _ = self._listener.accept()
-                self._spawn(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
         with client:
@@ -80,11 +54,6 @@ class Line:
                 threading.Event().wait(POLL_SECONDS)  # a bounded pause; what is there stays there
             elif not all(_passed(source, server if source is client else client) for source in ready):
                 return
-
-    def _spawn(self, target: object, *args: object) -> None:
-        thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
-        self._threads.append(thread)
-        thread.start()
 
 
 def _passed(source: socket.socket, target: socket.socket) -> bool:

@@ -14,9 +14,8 @@ from dibs.sdk.async_session import AsyncClaim, AsyncSession
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.sdk.session import LiveSession
 from dibs.testing.conformance.asking import added, kinds, session, until
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.sdk.conftest import Stage
-
-PATIENCE_SECONDS = 30.0
 
 
 class Broken(Exception):

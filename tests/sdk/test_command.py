@@ -35,9 +35,9 @@ from dibs.worker.handler_loop import CannotBegin
 from dibs.worker.verdict import Verdict
 from dibs.worker.worker import Worker
 from tests.kit.processes import alive, left_after
+from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.sdk.workers import Heard, Ran
 
-SECONDS_MAX = 20.0
 CLAUDE = {
     "type": "result",
     "subtype": "success",
@@ -103,14 +103,6 @@ def bench(board: Board, session: LiveSession) -> Iterator[Bench]:
     bench.close()
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + SECONDS_MAX
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.01)
-    return found
-
-
 def written(path: Path) -> list[int]:
     """The process ids in a file, one a line."""
     return [int(word) for word in path.read_text().split()] if path.exists() else []
@@ -126,7 +118,7 @@ class InThread:
         self._thread.start()
 
     def join(self) -> None:
-        self._thread.join(SECONDS_MAX)
+        self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
 
     def _run(self, command: Command, claim: ClaimHandle) -> None:
@@ -580,7 +572,7 @@ def test_lines_are_shown_as_they_come(bench: Bench, tmp_path: Path) -> None:
 
 def test_who_is_stuck_with_a_line_does_not_keep_the_run_from_its_end(bench: Bench) -> None:
     stuck = threading.Event()
-    _, run = bench.sh("seq 100000", timeout_seconds=1, show=lambda claim, line: stuck.wait(10 * SECONDS_MAX))
+    _, run = bench.sh("seq 100000", timeout_seconds=1, show=lambda claim, line: stuck.wait(10 * PATIENCE_SECONDS))
     assert run.outcome == "failed"
     assert (run.reason or "").startswith("timed out after 1s; its last output: ")
     stuck.set()
@@ -603,7 +595,7 @@ def test_a_child_left_in_the_background_is_ended_with_the_command(bench: Bench, 
     began = time.monotonic()
     _, run = bench.sh(f"sleep 600 & echo $! >{pids}; echo said")
     assert (run.outcome, run.reason) == ("done", "said")
-    assert time.monotonic() - began < SECONDS_MAX
+    assert time.monotonic() - began < PATIENCE_SECONDS
     assert not left_after(2, written(pids))
 
 
@@ -636,8 +628,8 @@ def test_what_takes_too_long_is_ended_and_has_failed(bench: Bench, tmp_path: Pat
 
 
 def test_the_items_own_time_counts_if_it_is_shorter(bench: Bench) -> None:
-    _, run = bench.sh("sleep 600", claim=bench.claim(timeout_seconds=2), timeout_seconds=600)
-    assert (run.outcome, run.reason) == ("failed", "timed out after 1.6s")
+    _, run = bench.sh("sleep 600", claim=bench.claim(timeout_seconds=5), timeout_seconds=600)
+    assert (run.outcome, run.reason) == ("failed", "timed out after 4s")
 
 
 def test_who_ignores_sigterm_is_killed(bench: Bench, tmp_path: Path) -> None:
@@ -647,7 +639,7 @@ def test_who_ignores_sigterm_is_killed(bench: Bench, tmp_path: Path) -> None:
     assert run.outcome == "failed"
     assert len(written(pids)) == 2
     assert not left_after(2, written(pids))
-    assert process_group.GRACE_SECONDS <= time.monotonic() - began < SECONDS_MAX
+    assert process_group.GRACE_SECONDS <= time.monotonic() - began < PATIENCE_SECONDS
 
 
 def test_a_claim_that_is_lost_ends_the_command_and_refuses_its_result(bench: Bench, tmp_path: Path) -> None:
@@ -731,7 +723,7 @@ def test_a_worker_that_lets_go_ends_the_command_first(
 
     def release(item: str, **asked: Any) -> Any:
         left.append(alive(written(tmp_path / item)))
-        together.wait(SECONDS_MAX)
+        together.wait(PATIENCE_SECONDS)
         return released(item, **asked)
 
     monkeypatch.setattr(board, "release", release)
@@ -783,7 +775,7 @@ def test_a_command_whose_worker_was_killed_before_the_guardian_knew_does_not_beg
     )
     assert stub.stdin is not None
     stub.stdin.close()
-    assert stub.wait(SECONDS_MAX) != 0
+    assert stub.wait(PATIENCE_SECONDS) != 0
     assert not reached.exists()
 
 
@@ -800,7 +792,7 @@ def test_a_guardian_that_was_killed_is_replaced_and_knows_what_the_last_one_knew
         assert len(alive(begun)) == 2
     finally:
         guard.close()
-    assert (first.wait(SECONDS_MAX), second.wait(SECONDS_MAX)) == (-signal.SIGTERM, -signal.SIGTERM)
+    assert (first.wait(PATIENCE_SECONDS), second.wait(PATIENCE_SECONDS)) == (-signal.SIGTERM, -signal.SIGTERM)
     for one in (first, second):
         for pipe in (one.process.stdout, one.process.stderr):
             assert pipe is not None

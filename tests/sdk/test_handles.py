@@ -10,8 +10,8 @@ import pytest
 from dibs.errors import AgentAtCapacity, ClaimExpired, DibsError, RateLimited, ResourceBusy
 from dibs.testing.conformance.asking import added, kinds, refused
 from dibs.testing.invariants import assert_sound
+from tests.kit.waiting import until
 from tests.sdk.conftest import Stage
-from tests.sdk.workers import until
 
 
 class Broken(Exception):

@@ -17,6 +17,7 @@ from dibs.sdk import heartbeat
 from dibs.sdk import session as sessions
 from dibs.testing.conformance.asking import added, kinds, refused
 from dibs.testing.invariants import assert_sound
+from tests.kit.waiting import until
 from tests.sdk.conftest import Stage, told
 
 THREADS, EACH = 6, 12
@@ -204,22 +205,15 @@ def test_a_slow_telling_is_waited_for(near_stage: Stage) -> None:
     with board.session("coder") as me:
         with me._keeper.gate.requesting():
             me._keeper.heartbeat.beat_within(0)
-            until_true(lambda: me._keeper.gate._report_is_due)
+            until(lambda: me._keeper.gate._report_is_due)
         board.flaws["heartbeat"] = slow
         claim = me.next()
         assert claim is not None
         board.flaws.clear()
         me._keeper.heartbeat.beat_within(0)
-        until_true(lambda: len([verb for verb, _ in board.asked if verb == "heartbeat"]) >= 3)
+        until(lambda: len([verb for verb, _ in board.asked if verb == "heartbeat"]) >= 3)
         assert "forgotten" not in kinds(near_stage.board, "x")
         claim.done()
-
-
-def until_true(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not true() and time.monotonic() < end:
-        time.sleep(0.005)  # bounded: another thread is at it
-    assert true()
 
 
 def test_a_claim_that_needs_it_sooner_is_renewed_in_time(near_stage: Stage) -> None:

@@ -21,10 +21,11 @@ from dibs.sdk.claim_handle import ClaimHandle
 from dibs.store.sqlite.bell import BellWatch
 from dibs.testing.harness import Harness
 from dibs.worker import handler_loop
-from dibs.worker.worker import CannotBegin, Draft, Worker
+from dibs.worker.worker import WAIT_SECONDS, CannotBegin, Draft, Worker
 from tests.conformance.conftest import folder
 from tests.kit import sqlite
-from tests.sdk.workers import PATIENCE_SECONDS, Heard, Ran, running, until
+from tests.kit.waiting import PATIENCE_SECONDS, until
+from tests.sdk.workers import Heard, Ran, running
 
 __all__ = ["folder"]
 
@@ -462,15 +463,28 @@ class TestLanes:
 
 class TestWaiting:
     def test_new_work_wakes_it(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It does not find it by looking now and then."""
+        for name in (
+            "worker.worker.WAIT_SECONDS",
+            "store.sqlite.bell.LOST_RING_SECONDS",
+            "board.base.OWNER_LOOK_SECONDS",
+        ):
+            monkeypatch.setattr(f"dibs.{name}", 10 * PATIENCE_SECONDS)
+        waits, wait = threading.Event(), BellWatch.wait
+
+        def noted(watch: BellWatch, timeout_seconds: float) -> bool:
+            waits.set()
+            return wait(watch, timeout_seconds)
+
+        monkeypatch.setattr(BellWatch, "wait", noted)
         worker = Worker(board, "coder", tell=(heard := Heard()))
         worker.handles()(lambda claim: None)
         with running(worker):
-            added(board, "first")
-            heard.until("done")
+            assert waits.wait(PATIENCE_SECONDS)
             began = time.monotonic()
-            added(board, "second")
-            heard.until("done", times=2)
-            assert time.monotonic() - began < 2, "it was woken, and did not wait for its time"
+            added(board, "x")
+            heard.until("done")
+            assert time.monotonic() - began < WAIT_SECONDS / 2, "it was woken, and did not wait for its time"
 
     def test_with_an_interval_it_looks_that_often_instead(self, board: Board) -> None:
         worker = Worker(board, "coder", tell=(heard := Heard()))

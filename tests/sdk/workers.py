@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +14,7 @@ from dibs.board import Board
 from dibs.sdk.claim_handle import ClaimHandle
 from dibs.testing.actors import say
 from dibs.worker.worker import Worker
-
-PATIENCE_SECONDS = 30.0
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 
 class Heard:
@@ -76,13 +74,6 @@ def running(worker: Worker, **asked: Any) -> Iterator[Ran]:
     finally:
         worker.stop()
         ran.join()
-
-
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, "it did not come to be"
-        time.sleep(0.01)  # bounded polling: a board of others is looked at from outside
 
 
 # What processes play

@@ -16,8 +16,8 @@ from dibs.board import Board
 from tests.kit import sqlite
 from tests.kit.http import Host
 from tests.kit.sqlite import SqliteHarness
+from tests.kit.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20
 NOTHING = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 

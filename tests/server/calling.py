@@ -14,11 +14,10 @@ from dibs.board import Board
 from dibs.testing.harness import Harness
 from tests.kit import sqlite
 from tests.kit.http import Host
+from tests.kit.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from dibs.testing.clock import Clock
-
-PATIENCE_SECONDS = 30
 
 
 class Reply(NamedTuple):

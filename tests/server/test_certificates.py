@@ -17,8 +17,8 @@ from dibs.board import make
 from dibs.errors import Invalid
 from dibs.server.ops import certificates
 from dibs.server.ops.certificates import Certificate
+from tests.kit.waiting import until
 from tests.server.process import Serving, serving
-from tests.server.test_store_state import until
 from tests.server.test_tls import make_certificate, port_of
 from tests.server.test_workers import database as database  # a fixture
 

@@ -16,12 +16,12 @@ from dibs.model import VIEWER
 from dibs.sdk.sweeper import SweepingWatch
 from dibs.store.http.store import HttpStore
 from dibs.store.open import open_store
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.killable import serving
 from tests.server.listening import Listener, listening
 
 #: Claims that last a second.
 SETTINGS = DEFAULTS.replace(ttl_seconds_min=1.0)
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from dibs.errors import ItemAlreadyClaimed
 from dibs.server.ops.health import Health
-from tests.kit.http import Host
-from tests.server.calling import Reused, Served, reused_server
+from tests.server.calling import Served
 
 #: The source's example, which shows the types.
 EXAMPLE = {
@@ -21,17 +18,6 @@ EXAMPLE = {
         "claim_success_rate": 0.98,
     }
 }
-
-
-@pytest.fixture(scope="module")
-def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
-        yield reused
-
-
-@pytest.fixture
-def server(reused: Reused) -> Served:
-    return reused.anew()
 
 
 @pytest.fixture

@@ -33,7 +33,8 @@ from dibs.verbs import BY_NAME
 from tests.kit import sqlite
 from tests.kit.http import Host
 from tests.kit.http_host import Served as InThread
-from tests.server.attacking import PATIENCE_SECONDS, Answer, Caller, Served, served
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.server.attacking import Answer, Caller, Served, served
 
 QUERY = "?nothing=1"
 #: Besides the session.

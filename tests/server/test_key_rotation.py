@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.kit.http import Host
-from tests.server.calling import Caller, Reused, Served, reused_server
+from tests.kit.waiting import until
+from tests.server.calling import Caller, Served
 from tests.server.process import Serving, serving
-from tests.server.test_store_state import until
-
-
-@pytest.fixture(scope="module")
-def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
-        yield reused
-
-
-@pytest.fixture
-def server(reused: Reused) -> Served:
-    return reused.anew()
 
 
 def id_of(caller: Caller) -> str:

@@ -24,8 +24,7 @@ from dibs.server.streams.pages import (
     EventPages,
 )
 from tests.kit import sqlite
-
-PATIENCE_SECONDS = 5.0
+from tests.kit.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture

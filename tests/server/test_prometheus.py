@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,11 +23,11 @@ from dibs.model.webhooks import Attempt
 from tests.docs.markdown import ROOT
 from tests.kit.postgres_server import free_port
 from tests.kit.small_disk import fill, small_disk
+from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.server.process import Serving, board_of, serving
-from tests.server.test_store_state import states, until
+from tests.server.test_store_state import states
 from tests.server.test_tls import make_certificate
 
-PATIENCE_SECONDS = 60.0
 SHOP, SITE = "dibs-shop", "dibs-site"
 DAY_MS = 86_400_000
 
@@ -53,18 +52,14 @@ class Prometheus:
         return [one["metric"].get("job") for one in found]
 
     def until(self, expected: list[tuple[str, str]], meanwhile: Callable[[], object] = lambda: None) -> None:
-        end, found = time.monotonic() + PATIENCE_SECONDS, self.alerts()
-        while found != sorted(expected):
-            assert time.monotonic() < end, f"{found} instead of {sorted(expected)}"
+        def holds() -> bool:
             meanwhile()
-            time.sleep(0.2)  # bounded polling of another program
-            found = self.alerts()
+            return self.alerts() == sorted(expected)
+
+        until(holds, f"alerts {sorted(expected)}")
 
     def until_scraped(self, expected: set[str]) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while self._is_starting() or self.scraped() != expected:
-            assert time.monotonic() < end, "Prometheus does not scrape"
-            time.sleep(0.2)
+        until(lambda: not self._is_starting() and self.scraped() == expected, "Prometheus scrapes")
 
     def _is_starting(self) -> bool:
         try:

@@ -14,7 +14,8 @@ from dibs.server.service import Service
 from dibs.testing.conformance.asking import kinds
 from tests.kit import sqlite
 from tests.kit.http import Host
-from tests.server.attacking import PATIENCE_SECONDS, Answer, Served, served
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.server.attacking import Answer, Served, served
 from tests.server.process import Background
 from tests.server.test_waiting import Asking
 

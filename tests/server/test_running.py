@@ -11,7 +11,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from operator import attrgetter
@@ -28,7 +27,7 @@ from dibs.server.ops.address import listen
 from dibs.server.ops.connection import HEAD_BYTES_MAX
 from dibs.server.ops.open_files import FileLimit
 from dibs.system import keyring
-from tests.server.attacking import PATIENCE_SECONDS
+from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.server.process import Background, Serving, serving
 from tests.server.test_streams import room_for
 
@@ -200,9 +199,7 @@ def test_more_connections_than_it_has_files_are_refused(tmp_path: Path) -> None:
             board.add("heard of", id="x")
         assert any(line == b"event: added\n" for line in iter(listening[0].readline, b""))
         stack.close()
-        end = time.monotonic() + PATIENCE_SECONDS
-        while caller("GET", "/v1/me").status == 503:
-            assert time.monotonic() < end, "it does not notice that they are gone"
+        until(lambda: caller("GET", "/v1/me").status != 503, "it notices that they are gone")
         log = shop.log()
     assert "Too many open files" not in log
     assert log.count("are in use; more are refused or wait") == 1, "a line for a change, not for a connection"

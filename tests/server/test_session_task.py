@@ -5,7 +5,6 @@ Where the source shows a body, the whole body is compared; only ids, and times b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,9 +15,8 @@ from dibs.model import Event, Owner
 from dibs.server.compat import session_task_models as models
 from dibs.server.compat import session_task_views as views
 from dibs.text import times
-from tests.kit.http import Host
 from tests.kit.owners import found_dead
-from tests.server.calling import Caller, Reply, Reused, Served, reused_server
+from tests.server.calling import Caller, Reply, Served
 
 ME, OTHER = "session-abc-123", "session-xyz-789"
 TASK = "hierarchy-phase4-metrics"
@@ -36,17 +34,6 @@ STATUSES = {
     "NOT_CLAIM_OWNER": 403,
     "CLAIM_EXPIRED": 410,
 }
-
-
-@pytest.fixture(scope="module")
-def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
-        yield reused
-
-
-@pytest.fixture
-def server(reused: Reused) -> Served:
-    return reused.anew()
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from dibs.server.service import LONG_READ_THREADS, LONG_WORK, SMALL_READ_THREADS
 from dibs.server.shared_calls import CALLS_AT_STORE
 from dibs.server.shares import KEY
 from tests.kit import sqlite
+from tests.kit.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20
 FLOOD = 100
 
 

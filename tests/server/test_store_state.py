@@ -10,8 +10,7 @@ import os
 import re
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,11 @@ from dibs.store.sqlite.store import SqliteStore
 from dibs.system import free_space
 from tests.kit.postgres_server import LocalServer
 from tests.kit.processes import children
+from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.server.process import Serving, serving
 
 #: Half of the time after which the store itself, or a scrape of Prometheus, gives up.
 ANSWER_SECONDS = 5.0
-PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -57,13 +56,6 @@ def figure(server: Serving, name: str) -> float | None:
     assert status == 200, text
     found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
     return None if found is None else float(found[1])
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS:g} s: {what}"
-        time.sleep(0.02)  # bounded polling of another process
 
 
 def states(server: Serving) -> list[tuple[str, str]]:

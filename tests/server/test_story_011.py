@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from dibs.server.compat.story_011 import WorkItemClaimed, WorkItemError
-from tests.kit.http import Host
-from tests.server.calling import Caller, Reply, Reused, Served, reused_server
+from tests.server.calling import Caller, Reply, Served
 
 PATH = "/functions/v1/agent-claim"
 ITEM = "3f2b8f0e-6a53-4c0d-9a55-0f6c1d1a7f10"
 INSTANCE = "coder-instance-1"
 CLAIMERS = 10
-
-
-@pytest.fixture(scope="module")
-def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
-        yield reused
-
-
-@pytest.fixture
-def server(reused: Reused) -> Served:
-    return reused.anew()
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from dibs.server.service import Service
 from dibs.server.streams import feed as feed_module
 from tests.kit import sqlite
 from tests.kit.sqlite import SqliteHarness
-
-PATIENCE_SECONDS = 10
+from tests.kit.waiting import PATIENCE_SECONDS
 
 
 class Once:

@@ -20,7 +20,7 @@ from dibs.server.auth.callers import SECURE_COOKIE
 from dibs.server.ops import accepting
 from dibs.server.ops.accepting import Acceptor, Room
 from dibs.server.ops.open_files import FileLimit
-from tests.server.attacking import PATIENCE_SECONDS
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.process import Serving, serving
 
 MAKE_CERTIFICATE = (

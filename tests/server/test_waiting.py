@@ -25,7 +25,8 @@ from dibs.store.contract import Store
 from dibs.testing.delegate import Delegate
 from tests.kit import sqlite
 from tests.kit.http import Host
-from tests.server.attacking import PATIENCE_SECONDS, Caller, Served, served
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.server.attacking import Caller, Served, served
 
 #: Longer than any test is waited for: who is not told that its caller left is found out.
 WAIT_SECONDS = 10 * PATIENCE_SECONDS

@@ -18,7 +18,8 @@ import pytest
 from dibs.check import BATCH_MAX, JSON_BYTES_MAX
 from dibs.model import AGENT, VIEWER
 from dibs.server.auth.guard import BODY_BYTES_MAX
-from tests.server.attacking import PATIENCE_SECONDS, Caller
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.server.attacking import Caller
 from tests.server.process import Serving, board_of, serving
 
 HELD_UP_SECONDS_MAX = 0.25

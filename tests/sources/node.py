@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.kit import npm
+from tests.kit.waiting import PATIENCE_SECONDS
 
 HERE = Path(__file__).parent
 #: The newest that run on node 20.
 PACKAGES = {"@supabase/supabase-js": "2.100.0", "amaro": "0.1.9", "eventsource": "4.1.0"}
-PATIENCE_SECONDS = 60
 
 
 class Programs:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.waiting import PATIENCE_SECONDS
+
 SCRIPTS = Path(__file__).parent / "agent_claiming_protocol"
-PATIENCE_SECONDS = 60
 
 
 class Agent:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from dibs.board import connect, make
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.vault.clones import git, make_clone, make_hub, on_hub
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "claim_by_move_contract" / "test-claim-by-move.sh"
-PATIENCE_SECONDS = 60
 #: What the script calls an agent, as a shell script: the contract's, or dibs'.
 AGENTS = {
     "contract": "exec {python} -m tests.vault.source_agent {vault} {name}",

@@ -16,9 +16,12 @@ import pytest
 
 from dibs.model import AGENT
 from dibs.text.times import parse_instant
-from tests.kit.http import Host
-from tests.server.calling import Reused, Served, reused_server
-from tests.sources.node import PATIENCE_SECONDS, Programs
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.server.calling import Reused, Served
+from tests.server.conftest import reused
+from tests.sources.node import Programs
+
+__all__ = ["reused"]
 
 DESIGN = json.loads((Path(__file__).parent / "session_task_claiming" / "design.json").read_text(encoding="utf-8"))
 TASK, OTHERS = "hierarchy-phase4-metrics", ("hierarchy-phase3-auto-delegation", "update-docs", "add-validation-tests")
@@ -26,12 +29,6 @@ ABC, XYZ = "session-abc-123", "session-xyz-789"
 LONG = 7_200_000
 
 Ask = Callable[..., tuple[int, Any]]
-
-
-@pytest.fixture(scope="module")
-def reused(http_host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reused]:
-    with reused_server(http_host, tmp_path_factory.mktemp("board")) as reused:
-        yield reused
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from tests.docs.markdown import blocks, read, section
 from tests.docs.production import Production, production
 from tests.kit import postgres_programs
 from tests.kit.postgres_server import PostgresServer
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.server.attacking import Caller
 from tests.server.process import serving
 from tests.sources.node import Programs
@@ -29,7 +30,6 @@ from tests.sources.postgrest import postgrest
 
 CODE = Path(__file__).parent / "story_011"
 IN_PUBLIC = section(read("docs/operations/sql.md"), "## PostgREST and Supabase")
-PATIENCE_SECONDS = 60
 #: What stands for pg_cron: it notes what it is told, and the test runs it.
 CRON = """
 CREATE SCHEMA cron;

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.docs.shop import Shop
+from tests.kit.waiting import PATIENCE_SECONDS, until
 
 TASKS: list[dict[str, Any]] = [
     {"id": "phase3", "title": "Phase 3", "status": "completed"},
@@ -55,7 +56,6 @@ for number in range(1, int(sys.argv[2]) + 1):
 print("ok")
 """
 ROUNDS = 150
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -79,13 +79,6 @@ def mirror(shop: Shop, tasks: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield running
         running.terminate()
         running.wait(PATIENCE_SECONDS)
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def of(path: Path, id: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _thread
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -19,22 +19,10 @@ from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.sqlite.transaction import SqliteTransaction
 from dibs.testing.invariants import assert_sound
+from tests.kit.waiting import PATIENCE_SECONDS
 
 THREADS, EACH = 16, 12
 DAMAGE = "UPDATE items SET title = CAST(x'ff41' AS TEXT) WHERE id = 'damaged'"
-PATIENCE_SECONDS = 30.0
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=True)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def board(store: SqliteStore) -> Board:
-    return Board(store, actor="tester")
 
 
 class Asked:

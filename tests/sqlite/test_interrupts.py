@@ -26,11 +26,11 @@ from dibs.testing.interrupting import evenly, interrupt
 from dibs.testing.invariants import assert_sound
 from tests.conformance.conftest import folder
 from tests.kit import sqlite
+from tests.kit.waiting import PATIENCE_SECONDS
 
 __all__ = ["folder"]
 
 BYSTANDERS = 3
-PATIENCE_SECONDS = 60.0
 #: How many interrupts there are at least, in each of the tests.
 INTERRUPTS = 120 if sizes.FACTOR == 1 else 10_000
 SIGNAL_SECONDS_MAX = 0.003

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import apsw
 import pytest
 
 from dibs.board import Board
-from dibs.config import DEFAULTS
 from dibs.errors import ItemAlreadyClaimed, ItemNotFound, StoreUnavailable
 from dibs.store.contract import SharedCommits
 from dibs.store.sqlite.store import SqliteStore
 from dibs.testing.invariants import assert_sound
-from tests.sqlite.test_group_commit import PATIENCE_SECONDS, Held
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=True)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def board(store: SqliteStore) -> Board:
-    """The board itself, as other processes see it."""
-    return Board(store, actor="tester")
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.sqlite.test_group_commit import Held
 
 
 class Sharing:

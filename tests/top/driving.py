@@ -15,9 +15,8 @@ from dibs.cli.commands import COMMANDS
 from dibs.cli.parser import build
 from dibs.cli.top.app import TopApp
 from dibs.cli.top.feed import read
+from tests.kit.waiting import PATIENCE_SECONDS
 
-#: Tests share two cores with others.
-PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.02
 SMALL, MIDDLE, WIDE = (80, 24), (130, 30), (200, 50)
 

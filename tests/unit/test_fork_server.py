@@ -14,8 +14,8 @@ import pytest
 from dibs.testing.harness import Harness
 from tests.kit import sqlite
 from tests.kit.processes import left_after
+from tests.kit.waiting import PATIENCE_SECONDS
 
-SECONDS_MAX = 30.0
 #: Calls an actor and dies without a word to anybody.
 ABANDON = """
 import os, signal, sys
@@ -66,5 +66,5 @@ def test_actors_and_their_room_end_with_who_called_them(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as abandoning:
         assert abandoning.stdout is not None
         actor = int(abandoning.stdout.readline())
-        assert left_after(SECONDS_MAX, [actor]) == []
+        assert left_after(PATIENCE_SECONDS, [actor]) == []
         assert abandoning.stdout.read() == "", "at its end, since the room that had it as well is gone"

@@ -8,8 +8,8 @@ from collections import Counter
 from concurrent.futures import Future
 
 from dibs.server.shares import IDLE_KEYS_MAX, SHARED_SECONDS, FairThreads, LoopTurns, Places, Turns, Users, halves
+from tests.kit.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20
 ONE = Places(total=1, per_key=1, alone=1)
 
 

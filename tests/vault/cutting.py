@@ -15,8 +15,9 @@ import signal
 import subprocess
 import sys
 
+from tests.kit.waiting import PATIENCE_SECONDS
+
 PIECE = 4096
-SECONDS_MAX = 60.0
 
 
 def main(program: str, faults: int, hub: str) -> int:
@@ -29,7 +30,7 @@ def main(program: str, faults: int, hub: str) -> int:
     told = asked = 0
     watched = [0, server.stdout.fileno()]
     while watched:
-        ready = select.select(watched, [], [], SECONDS_MAX)[0]
+        ready = select.select(watched, [], [], PATIENCE_SECONDS)[0]
         if not ready:
             break
         if 0 in ready:

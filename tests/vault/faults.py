@@ -6,7 +6,6 @@ stands; what was acknowledged is so; what was not is done or undone. Then the sc
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,10 @@ from dibs.board import Board
 from dibs.errors import ItemNotFound
 from dibs.maintenance import doctor
 from dibs.store.vault.layout import folder_of
-from dibs.testing.actors import PATIENCE_SECONDS, Actor, Answer, Gone
+from dibs.testing.actors import Actor, Answer, Gone
 from dibs.testing.harness import Harness
 from dibs.testing.invariants import assert_sound
+from tests.fault.tracing import Traced
 from tests.kit import vault
 from tests.vault.conftest import places, put
 
@@ -41,7 +41,7 @@ TEXTS = {
 TRIES_MAX = 4
 
 
-class Run:
+class Run(Traced):
     """One performance, with one fault: `fault` is strace's, such as `renameat2:error=EIO:when=5`."""
 
     def __init__(
@@ -55,7 +55,6 @@ class Run:
         paths = [word for name in only for word in ("-P", str(folder / "vault" / name))]
         self._prefix = ("strace", "-f", "-qq", "-o", str(self.log), "-e", f"trace={syscall}", *inject, *paths)
         self.refusals = 0
-        self.died = False
         self._tokens: dict[str, list[int]] = {}
 
     @property
@@ -77,13 +76,6 @@ class Run:
             stands = {item: status for _, item, _, status in SCRIPT}
             self._judge(harness, dict.fromkeys(stands), {item: {status} for item, status in stands.items()})
         return self
-
-    def fired(self) -> bool:
-        text = self.log.read_text(errors="replace")
-        return "(INJECTED)" in text or "killed by SIGKILL" in text
-
-    def count(self, syscall: str) -> int:
-        return len(re.findall(rf"^\d+ +{syscall}\(", self.log.read_text(errors="replace"), re.MULTILINE))
 
     def _act(self, harness: Harness, traced: Actor) -> None:
         actor = traced if self._came_up(traced) else harness.actor()
@@ -115,15 +107,6 @@ class Run:
         given = self._tokens.setdefault(item, [])
         assert all(token > other for other in given), f"{self.fault}: {item} has token {token} after {given}"
         given.append(token)
-
-    def _came_up(self, actor: Actor) -> bool:
-        try:
-            actor.await_ready()
-        except Gone:
-            actor.process.wait(PATIENCE_SECONDS)
-            assert self.fired(), f"{self.fault}: it did not come up\n{actor.errors()}"
-            self.died = True
-        return not self.died
 
     def _asked(self, actor: Actor, verb: str, item: str, kwargs: dict[str, Any]) -> Answer | None:
         """Its answer; None if there is none: the process is gone, or could not write it."""

@@ -9,15 +9,14 @@ from pathlib import Path
 from dibs.board import Board
 from dibs.store.vault.late_saves import QUIET_SECONDS
 from dibs.store.vault.store import VaultStore
-
-SECONDS_MAX = 20.0
+from tests.kit.waiting import PATIENCE_SECONDS
 
 
 def settled(board: Board) -> None:
     """Look until a look finds no late save any more."""
     store = board.store
     assert isinstance(store, VaultStore)
-    end = time.monotonic() + SECONDS_MAX
+    end = time.monotonic() + PATIENCE_SECONDS
     quiet_since = time.monotonic()
     while time.monotonic() - quiet_since < QUIET_SECONDS + 0.5:
         assert time.monotonic() < end, "late saves keep coming"

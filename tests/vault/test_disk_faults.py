@@ -20,13 +20,14 @@ from dibs.system import renaming
 from dibs.testing import sizes
 from tests.conformance.conftest import folder
 from tests.fault.tracing import missing
+from tests.kit.soak import nightly
+from tests.kit.waiting import PATIENCE_SECONDS
 
 __all__ = ["folder"]
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 X, MINE = "Needs_Action/x.md", "In_Progress/ann/x.md"
 DONE, REFUSED = 0, 10
-PATIENCE_SECONDS = 30
 #: What programs do besides working on files.
 UNRELATED = {"poll", "restart_syscall", "exit_group", "brk", "mmap", "munmap", "getrandom", "futex", "rt_sigreturn"}
 #: Calls that may need room on the disk.
@@ -164,7 +165,7 @@ def ends_of(call: str) -> tuple[str, ...]:
     return ("error=EIO", *(("signal=KILL",) if call in CHANGING else ()))
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "in-steps"])
+@pytest.mark.parametrize("native", [True, *nightly(False)], ids=["native", "in-steps"])
 @pytest.mark.parametrize("deed", DEEDS)
 def test_a_failing_system_call_leaves_the_file_there_once(folder: Path, deed: str, native: bool) -> None:
     renaming._call()

@@ -17,6 +17,7 @@ from dibs.store.vault import late_saves
 from dibs.store.vault.disk import Disk
 from dibs.testing.sizes import times
 from tests.conformance.conftest import folder
+from tests.kit.waiting import PATIENCE_SECONDS
 
 __all__ = ["folder"]
 
@@ -29,7 +30,6 @@ GOES_MAX = 10
 SAVES = 300
 #: So many exchanges come with each save.
 EXCHANGES = 4
-PATIENCE_SECONDS = 60
 
 
 def soon() -> str:

@@ -66,10 +66,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_what_is_broken_or_hostile_is_refused_quickly(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(Unreadable):
         task_text.read(f"---\n{text}\n---\nbody", "x.md")
-    assert time.monotonic() - started < SECONDS_MAX
+    assert time.process_time() - started < SECONDS_MAX
 
 
 #: Texts of the size that a file may have, of whatever takes longest to look through.
@@ -89,12 +89,12 @@ LARGE = {
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
 def test_no_text_takes_long(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     try:
         task_text.read(text, "x.md")
     except Unreadable:
         pass
-    assert time.monotonic() - started < 5 * SECONDS_MAX
+    assert time.process_time() - started < 5 * SECONDS_MAX
 
 
 def test_a_huge_number_is_no_number() -> None:

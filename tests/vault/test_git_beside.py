@@ -99,6 +99,7 @@ def claimed(clone: Path, sync: Sync, item: str, agent: str) -> bool:
     raise AssertionError(f"{item} was never decided")
 
 
+@pytest.mark.nightly
 def test_claims_are_confirmed_once_beside_two_who_commit_and_push(tmp_path: Path) -> None:
     make_hub(tmp_path)
     first = make_clone(tmp_path, "a")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.waiting import PATIENCE_SECONDS
 from tests.vault.clones import files, git, make_clone, on_hub
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-SECONDS_MAX = 60
-
 
 def dibs(folder: Path, *words: str, code: int = 0) -> str:
     words += ("--session", words[words.index("--agent") + 1]) if "--agent" in words else ()
     done = subprocess.run(
-        [sys.executable, "-m", "dibs.cli.main", *words], cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX
+        [sys.executable, "-m", "dibs.cli.main", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
@@ -50,7 +53,7 @@ def start(clone: Path, agent: str) -> None:
         [sys.executable, "-m", "dibs.cli.main", "session", "start", "--agent", agent, "--id", agent],
         cwd=clone,
         check=True,
-        timeout=SECONDS_MAX,
+        timeout=PATIENCE_SECONDS,
         capture_output=True,
     )
 
@@ -113,13 +116,13 @@ def test_a_loop_goes_on_through_an_outage_until_it_is_interrupted(clones: tuple[
         assert "Needs_Action/fix-login.md" in files(there)
     finally:
         loop.send_signal(signal.SIGINT)
-        _, said = loop.communicate(timeout=SECONDS_MAX)
+        _, said = loop.communicate(timeout=PATIENCE_SECONDS)
     assert loop.returncode == 0, said
 
 
 def _until(loop: subprocess.Popen[str], fits: Callable[[dict[str, Any]], bool]) -> None:
     assert loop.stdout is not None
-    for _ in range(SECONDS_MAX):
+    for _ in range(PATIENCE_SECONDS):
         if fits(json.loads(loop.stdout.readline())):
             return
     raise AssertionError("the loop never said so")
@@ -135,7 +138,7 @@ def test_an_index_with_unmerged_files_is_told_of_until_it_is_settled(clones: tup
     git(here, "stash")
     task.write_text(f"{before}\nanother\n")
     dibs(here, "vault", "sync")
-    subprocess.run(["git", "stash", "pop"], cwd=here, check=False, capture_output=True, timeout=SECONDS_MAX)
+    subprocess.run(["git", "stash", "pop"], cwd=here, check=False, capture_output=True, timeout=PATIENCE_SECONDS)
     dibs(there, "vault", "sync")
     for _ in range(2):
         assert "unmerged files: Needs_Action/fix-login.md; resolve them" in dibs(here, "vault", "sync")

@@ -12,8 +12,8 @@ import pytest
 
 from dibs.errors import DibsError, StoreUnavailable
 from dibs.maintenance.doctor import examine
-from dibs.testing import sizes
 from dibs.testing.invariants import assert_sound
+from tests.kit.soak import in_a_soak, nightly
 from tests.vault.clones import files, git, move, on_hub, put
 from tests.vault.test_git_store import Pair
 
@@ -95,12 +95,13 @@ def everything(clone: Path) -> None:
         damage(clone)
 
 
-DAMAGES = [newest_objects, packed_and_cut, branch, everything]
+DAMAGES = [newest_objects, everything]
+AT_NIGHT = [packed_and_cut, branch]
 MORE_DAMAGES = [all_objects, garbled_object, missing_objects, base, hub, index]
 
 
 @pytest.mark.parametrize(
-    "damage", DAMAGES if sizes.FACTOR == 1 else [*DAMAGES, *MORE_DAMAGES], ids=lambda damage: damage.__name__
+    "damage", [*DAMAGES, *nightly(*AT_NIGHT), *in_a_soak(*MORE_DAMAGES)], ids=lambda damage: damage.__name__
 )
 def test_a_damaged_clone_is_named_and_made_whole(pair: Pair, damage: Callable[[Path], None]) -> None:
     """With a text, a move and a claim that were not pushed yet, and news on the hub."""

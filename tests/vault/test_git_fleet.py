@@ -131,6 +131,7 @@ def take_away(fleet: Fleet) -> None:
             git(clone, "config", "--unset", f"remote.origin.{setting}")
 
 
+@pytest.mark.nightly
 def test_a_hub_that_is_cut_off_in_the_middle_of_pushes(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, FEW, clones=FEW_CLONES)
     put_between(fleet, faults=30)
@@ -179,6 +180,7 @@ def pushes_of(parents: set[int]) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 def test_pushes_that_are_killed(tmp_path: Path, beside: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
     """A push is short: on a busy machine a whole race may pass before one is seen, so there may be several."""
     fleet: Fleet | None = None

@@ -46,6 +46,18 @@ FAULTS = [
     ("fdatasync", "error=EIO", (), 3),
     ("fdatasync", KILL, (), 4),
 ]
+#: These wait for the night: the index is SQLite's, which tests/fault/test_syscall_faults.py makes fail at every commit,
+#: and of each kind of call on the files one fault stays.
+AT_NIGHT = (
+    ("fsync", "error=EIO"),
+    ("mkdirat", "error=ENOSPC"),
+    ("mkdirat", KILL),
+    ("openat", KILL),
+    ("getdents64", "error=EIO"),
+    ("pwrite64", "error=EIO"),
+    ("fdatasync", "error=EIO"),
+    ("fdatasync", KILL),
+)
 #: The same calls as others here, failing with another error number: these run in a soak.
 ALIKE = (
     ("renameat2", "error=ENOSPC"),
@@ -53,6 +65,10 @@ ALIKE = (
     ("openat", "error=EMFILE"),
     ("pwrite64", "error=ENOSPC"),
 )
+
+
+def marks(fault: tuple[str, str]) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.soak] * (fault in ALIKE) + [pytest.mark.nightly] * (fault in AT_NIGHT)
 
 
 REHEARSED: dict[tuple[str, tuple[str, ...]], int] = {}
@@ -77,10 +93,7 @@ def rehearsed(folder: Path, syscall: str, only: tuple[str, ...]) -> int:
 
 @pytest.mark.parametrize(
     ("syscall", "what", "only", "count"),
-    [
-        pytest.param(*fault, id=f"{fault[0]}-{fault[1]}", marks=[pytest.mark.soak] if fault[:2] in ALIKE else [])
-        for fault in FAULTS
-    ],
+    [pytest.param(*fault, id=f"{fault[0]}-{fault[1]}", marks=marks(fault[:2])) for fault in FAULTS],
 )
 def test_a_fault_leaves_every_file_available_or_owned(
     folder: Path, syscall: str, what: str, only: tuple[str, ...], count: int

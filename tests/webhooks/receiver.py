@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-PATIENCE_SECONDS = 30.0
+from tests.kit.waiting import PATIENCE_SECONDS
 
 
 class Message:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dibs.board import connect
-from tests.e2e.conftest import until
 from tests.kit import postgres
 from tests.kit.soak import in_a_soak
+from tests.kit.waiting import until
 from tests.server.killable import serving
 from tests.server.process import serving as server_process
 from tests.webhooks.receiver import receiving

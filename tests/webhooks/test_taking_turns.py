@@ -12,7 +12,8 @@ import pytest
 from dibs.board import Board
 from dibs.webhooks import deliverer
 from dibs.webhooks.deliverer import Deliverer
-from tests.webhooks.receiver import PATIENCE_SECONDS, Message, Receiver, receiving
+from tests.kit.waiting import PATIENCE_SECONDS
+from tests.webhooks.receiver import Message, Receiver, receiving
 from tests.webhooks.test_delivery import deliver, hook, now
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Dibs, command_server, ended, environment, small_disk, until
+from tests.e2e.conftest import Dibs, command_server, ended, environment, small_disk
 from tests.kit.processes import await_gone
+from tests.kit.waiting import until
 
 __all__ = ["command_server", "ended", "environment", "small_disk"]
 
@@ -101,7 +102,7 @@ def left() -> Iterator[Callable[[Path], list[int]]]:
     known: list[int] = []
 
     def read(path: Path) -> list[int]:
-        until(lambda: path.exists() and path.read_text().endswith("\n"), seconds=30)
+        until(lambda: path.exists() and path.read_text().endswith("\n"))
         found = [int(word) for word in path.read_text().split()]
         known.extend(found)
         return found

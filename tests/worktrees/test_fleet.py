@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dibs.testing import sizes
-from tests.e2e.conftest import until
+from tests.kit.waiting import until
 from tests.worktrees.conftest import Project
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]

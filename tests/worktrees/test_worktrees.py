@@ -16,7 +16,7 @@ from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.open import open_store
 from dibs.store.sql.transaction import NOTES_MAX
-from tests.e2e.conftest import until
+from tests.kit.waiting import until
 from tests.worktrees.conftest import Project
 
 Keep = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]

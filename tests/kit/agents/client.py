@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tests.kit.agents.model import PATIENCE_SECONDS, Model
+from tests.kit.agents.model import Model
 from tests.kit.agents.process import Agent
+from tests.kit.waiting import PATIENCE_SECONDS
 
 AgentT = TypeVar("AgentT", bound=Agent)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from tests.kit.agents import script
 from tests.kit.agents.client import Client
-from tests.kit.agents.model import PATIENCE_SECONDS, Model
+from tests.kit.agents.model import Model
 from tests.kit.agents.process import Agent
 from tests.kit.agents.script import Json, Step
+from tests.kit.waiting import PATIENCE_SECONDS
 
 CONFIGURATION = """\
 model = "gpt-5.5-codex"

@@ -21,6 +21,7 @@ from tests.kit.agents.apis.anthropic import Messages
 from tests.kit.agents.apis.gemini import Gemini
 from tests.kit.agents.apis.openai import Chat, Responses
 from tests.kit.agents.script import Json, Turn
+from tests.kit.waiting import PATIENCE_SECONDS
 
 APIS: dict[str, type[Api]] = {
     "/messages": Messages,
@@ -29,8 +30,6 @@ APIS: dict[str, type[Api]] = {
     ":generateContent": Gemini,
     ":streamGenerateContent": Gemini,
 }
-#: How long a test may take to come to the next line that it waits for.
-PATIENCE_SECONDS = 60.0
 #: How long closing a server waits for its thread.
 CLOSE_SECONDS_MAX = 0.1
 

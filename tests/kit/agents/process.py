@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO, Self
 
 from tests.kit import processes
-from tests.kit.agents.model import PATIENCE_SECONDS, Model, Request
+from tests.kit.agents.model import Model, Request
 from tests.kit.agents.script import Json
+from tests.kit.waiting import PATIENCE_SECONDS
 
 #: In the environment of an agent and of all that it starts, so that nothing outlives the test.
 VARIABLE = "DIBS_TEST_AGENT"

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tests.kit.agents.model import CLOSE_SECONDS_MAX, PATIENCE_SECONDS
+from tests.kit.agents.model import CLOSE_SECONDS_MAX
 from tests.kit.agents.script import Json
+from tests.kit.waiting import PATIENCE_SECONDS
 
 HOOK = Path(__file__).with_name("hook.py")
 HOOK_SECONDS_MAX = 30

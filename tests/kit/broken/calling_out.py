@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from dibs.model.webhooks import Delivery, Webhook
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, asks, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from dibs.model import Prune
-    from dibs.model.webhooks import Taken
-
-
-@caught_by("webhooks")
-class PrunesWhatAWebhookHasNotPassed(Mistake):
-    def prune(self, **asked: Any) -> Prune:
-        self.raw("UPDATE webhooks SET active = 0")
-        return self.inner.prune(**asked)
-
-
-@caught_by("webhooks")
-class BeginsAWebhookAtTheBeginning(Mistake):
-    def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
-        return self.inner.add_webhook(webhook.replace(cursor=0), secret=secret)
 
 
 @caught_by("webhooks")
@@ -57,20 +41,6 @@ class SkipsNothingThatWasPruned(Mistake):
 
 
 @caught_by("webhooks")
-class GivesTheLeaseOfAWebhookToTwo(Mistake):
-    def take_webhook(self, webhook: str, *, deliverer: str | None, seconds: float = 0.0) -> Taken | None:
-        self.raw("UPDATE webhooks SET deliverer = NULL")
-        return self.inner.take_webhook(webhook, deliverer=deliverer, seconds=seconds)
-
-
-@caught_by("webhooks")
-class LetsALateDelivererMoveTheCursor(Mistake):
-    def advance_webhook(self, webhook: str, *, deliverer: str, **asked: Any) -> Webhook | None:
-        self.raw("UPDATE webhooks SET deliverer = :deliverer", deliverer=deliverer)
-        return self.inner.advance_webhook(webhook, deliverer=deliverer, **asked)
-
-
-@caught_by("webhooks")
 class SendsTheHistoryOfABackup(Mistake):
     """Leaves the cursors of webhooks where they are, whatever becomes of the feed."""
 
@@ -80,3 +50,12 @@ class SendsTheHistoryOfABackup(Mistake):
         for id, cursor in before.items():
             self.raw("UPDATE webhooks SET record = json_set(record, '$.cursor', :at) WHERE id = :id", at=cursor, id=id)
         return restored
+
+
+caught(
+    "webhooks",
+    prunes_what_a_webhook_has_not_passed=before("prune", "UPDATE webhooks SET active = 0"),
+    begins_a_webhook_at_the_beginning=asks("add_webhook", webhook=lambda webhook: webhook.replace(cursor=0)),
+    gives_the_lease_of_a_webhook_to_two=before("take_webhook", "UPDATE webhooks SET deliverer = NULL"),
+    lets_a_late_deliverer_move_the_cursor=before("advance_webhook", "UPDATE webhooks SET deliverer = :deliverer"),
+)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dibs.randomness import words_of_title
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, asks, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from dibs.model import Added, Edited, Grant, Item, NewItem, Prune, Stats
+    from dibs.model import Added, Edited, Item, NewItem, Stats
 
 
 @caught_by("changed_lists", "test_labels_are_added_and_removed")
@@ -25,12 +25,6 @@ class FindsIdsInTheMiddle(Mistake):
     def ids(self, prefix: str, *, limit: int) -> tuple[str, ...]:
         found = sorted(item.id for item in self.inner.list(limit=1000) if prefix in item.id)
         return tuple(found[:limit])
-
-
-@caught_by("finding", "test_next_gives_only_items_with_all_of_the_labels")
-class NextOverlooksLabels(Mistake):
-    def next(self, *, labels: Sequence[str] = (), **asked: Any) -> tuple[Grant, ...]:
-        return self.inner.next(**asked)
 
 
 @caught_by("finding", "test_a_preview_is_what_next_would_give_and_changes_nothing")
@@ -50,12 +44,6 @@ class PreviewClaims(Mistake):
         return tuple(grant.item for grant in grants)
 
 
-@caught_by("generated_ids", "test_an_id_is_the_words_of_the_title_and_then_a_number")
-class TakesOneTitleForOneItem(Mistake):
-    def add(self, items: Sequence[NewItem], **asked: Any) -> tuple[Added, ...]:
-        return self.inner.add([one.replace(id=one.id or words_of_title(one.title)) for one in items], **asked)
-
-
 @caught_by("generated_ids", "test_those_who_add_one_title_at_once_get_different_ids")
 class CountsBeforeItsTransaction(Mistake):
     def add(self, items: Sequence[NewItem], **asked: Any) -> tuple[Added, ...]:
@@ -63,20 +51,27 @@ class CountsBeforeItsTransaction(Mistake):
         return self.inner.add([one.replace(id=one.id or f"fix-login-{number}") for one in items], **asked)
 
 
-@caught_by("pruning", "test_a_dry_run_counts_what_would_go_and_deletes_nothing")
-class PrunesInADryRun(Mistake):
-    def prune(self, *, dry_run: bool = False, limit: int | None = None, **asked: Any) -> Prune:
-        return self.inner.prune(limit=limit or 1000, **asked)
-
-
-@caught_by("pruning", "test_a_chain_that_ended_is_forgotten_as_a_whole")
-class PrunesAChainFromItsBeginning(Mistake):
-    def prune(self, **asked: Any) -> Prune:
-        self.raw("DELETE FROM dependencies")
-        return self.inner.prune(**asked)
-
-
 @caught_by("timeline", "test_a_series_sums_what_runs_have_cost")
 class StatsOfOneAgentCostAsMuchAsAll(Mistake):
     def stats(self, *, agent: str | None = None) -> Stats:
         return self.inner.stats(agent=agent).replace(cost=self.inner.stats().cost)
+
+
+caught("finding", "test_next_gives_only_items_with_all_of_the_labels", next_overlooks_labels=asks("next", labels=()))
+caught(
+    "generated_ids",
+    "test_an_id_is_the_words_of_the_title_and_then_a_number",
+    takes_one_title_for_one_item=asks(
+        "add", items=lambda items: [one.replace(id=one.id or words_of_title(one.title)) for one in items]
+    ),
+)
+caught(
+    "pruning",
+    "test_a_dry_run_counts_what_would_go_and_deletes_nothing",
+    prunes_in_a_dry_run=asks("prune", limit=lambda limit: limit or 1000, dry_run=False),
+)
+caught(
+    "pruning",
+    "test_a_chain_that_ended_is_forgotten_as_a_whole",
+    prunes_a_chain_from_its_beginning=before("prune", "DELETE FROM dependencies"),
+)

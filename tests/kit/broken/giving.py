@@ -8,7 +8,7 @@ import time
 from dibs.config import DEFAULTS
 from dibs.errors import ClaimExpired, ItemAlreadyClaimed, ResourceBusy
 from dibs.model import Grant
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, answers, asks, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,23 +90,6 @@ class LengthensWhatWasAsked(Mistake):
 
 
 @caught_by("claims")
-class RenewsInSilence(Mistake):
-    """Answers a claim that its session had already as if it were new."""
-
-    def claim(self, item: str, **asked: Any) -> Grant:
-        return self.inner.claim(item, **asked).replace(renewed=False)
-
-
-@caught_by("claims")
-class TellsRenewalsByTheirTimes(Mistake):
-    """Takes a claim for renewed if it is older than its last renewal: within one millisecond, it cannot tell."""
-
-    def claim(self, item: str, **asked: Any) -> Grant:
-        grant = self.inner.claim(item, **asked)
-        return grant.replace(renewed=grant.claim.renewed_at > grant.claim.claimed_at)
-
-
-@caught_by("claims")
 class ReusesToken(Mistake):
     """A release takes the counter back with it."""
 
@@ -126,14 +109,6 @@ class ExpiredStandsInTheWay(Mistake):
         if recorded == "in_progress" and self.inner.get(item).claim is None:
             raise ItemAlreadyClaimed(f"{item} is in progress", item=item)
         return self.inner.claim(item, **asked)
-
-
-@caught_by("claims")
-class ForgetsThePrevious(Mistake):
-    """Does not tell the next holder where the last one stopped."""
-
-    def claim(self, item: str, **asked: Any) -> Grant:
-        return self.inner.claim(item, **asked).replace(previous=None)
 
 
 @caught_by("states")
@@ -199,24 +174,6 @@ class LowestFirst(Chooses):
         return sorted(items, key=lambda item: item.priority)
 
 
-@caught_by("ordering")
-class IgnoresTypes(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        return self.inner.next(**{**asked, "types": ()})
-
-
-@caught_by("ordering")
-class IgnoresProjects(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        return self.inner.next(**{**asked, "projects": ()})
-
-
-@caught_by("ordering")
-class GivesMoreThanAsked(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        return self.inner.next(**{**asked, "n": 1000})
-
-
 @caught_by("limits")
 class IgnoresTheLimit(Mistake):
     """Knows a limit and hands out more."""
@@ -270,7 +227,21 @@ class LooksBeforeItAdds(Mistake):
         return self.inner.get(item).item.project
 
 
-@caught_by("fencing", "test_a_spent_token_of_the_holder_itself_is_refused")
-class AddsUnderAnyToken(Mistake):
-    def edit(self, item: str, changes: Any, *, token: int | None = None, **asked: Any) -> Edited:
-        return self.inner.edit(item, changes, **asked)
+caught(
+    "claims",
+    # Answers a claim that its session had already as if it were new.
+    renews_in_silence=answers("claim", renewed=False),
+    # Takes a claim for renewed if it is older than its last renewal: within one millisecond, it cannot tell.
+    tells_renewals_by_their_times=answers(
+        "claim", lambda grant: grant.replace(renewed=grant.claim.renewed_at > grant.claim.claimed_at)
+    ),
+    # Does not tell the next holder where the last one stopped.
+    forgets_the_previous=answers("claim", previous=None),
+)
+caught(
+    "ordering",
+    ignores_types=asks("next", types=()),
+    ignores_projects=asks("next", projects=()),
+    gives_more_than_asked=asks("next", n=1000),
+)
+caught("fencing", "test_a_spent_token_of_the_holder_itself_is_refused", adds_under_any_token=asks("edit", token=None))

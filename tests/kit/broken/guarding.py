@@ -6,7 +6,7 @@ import time
 
 from dibs.errors import AgentAtCapacity, DibsError, Forbidden, RateLimited, ResourceBusy
 from dibs.model import Approval, Reason
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, after, answers, asks, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,13 +70,6 @@ class OnlyEqualsTouch(Mistake):
         return self.inner.next(**asked)
 
 
-@caught_by("resources", "test_next_passes_over_what_is_busy_and_takes_the_next_best")
-class NextIgnoresResources(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        self.raw("UPDATE items SET resources = '[]' WHERE status = 'ready'")
-        return self.inner.next(**asked)
-
-
 @caught_by("resources", "test_a_hold_ends_with_its_claim_however_that_ends")
 class HoldsOutliveTheClaim(Mistake):
     kept: tuple[str, ...] = ()
@@ -127,32 +120,6 @@ class LooksThenHolds(Mistake):
             return self.inner.claim(item, **asked)
 
 
-@caught_by("approvals", "test_an_agent_never_approves_its_own_draft")
-class ApprovesItsOwnDraft(Mistake):
-    def approve(self, item: str, *, actor: str, **asked: Any) -> Item:
-        return self.inner.approve(item, actor=f"not-{actor}", **asked)
-
-
-@caught_by("approvals", "test_an_item_that_needs_approval_is_not_handed_out")
-class AsksNobody(Mistake):
-    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
-        return self.inner.add([item.replace(needs_approval=False) for item in items], **asked)
-
-
-@caught_by("approvals", "test_a_draft_ends_the_run_and_waits")
-class DropsTheDraft(Mistake):
-    def submit(self, item: str, *, draft: str, **asked: Any) -> Ended:
-        return self.inner.submit(item, draft="", **asked)
-
-
-@caught_by("reviews", "test_done_of_a_reviewed_item_is_recorded_as_submitted")
-class ReviewsNothing(Mistake):
-    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
-        added = self.inner.add(items, **asked)
-        self.raw("UPDATE items SET review = FALSE")
-        return added
-
-
 @caught_by("reviews", "test_only_an_admin_writes_what_another_system_says")
 class LetsAgentsSpeakForOthers(Mistake):
     def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Any:
@@ -175,24 +142,6 @@ class ForgetsTheApproval(Mistake):
         return sent.replace(approved=False)
 
 
-@caught_by("approvals", "test_an_approval_can_be_for_the_draft_that_was_read_alone")
-class ApprovesWhateverDraftThereIs(Mistake):
-    def approve(self, item: str, *, token: int | None = None, **asked: Any) -> Item:
-        return self.inner.approve(item, **asked)
-
-
-@caught_by("approvals", "test_a_decision_is_about_the_revision_that_was_read")
-class ApprovesWhatNobodyRead(Mistake):
-    def approve(self, item: str, *, revision: int | None = None, **asked: Any) -> Item:
-        return self.inner.approve(item, **asked)
-
-
-@caught_by("approvals", "test_a_decision_is_about_the_revision_that_was_read")
-class RejectsWhatNobodyRead(Mistake):
-    def reject(self, item: str, *, revision: int | None = None, **asked: Any) -> Item:
-        return self.inner.reject(item, **asked)
-
-
 @caught_by("approvals", "test_a_revision_has_the_draft_in_it")
 class RevisionsOfContentAlone(Mistake):
     """Takes a revision for the one that was read as long as nobody has edited the item since."""
@@ -201,12 +150,6 @@ class RevisionsOfContentAlone(Mistake):
         edits = [event.number for event in self.inner.events(after=0, item=item, limit=100) if event.kind == "edited"]
         same = revision is not None and all(number <= revision for number in edits)
         return self.inner.approve(item, revision=None if same else revision, **asked)
-
-
-@caught_by("items", "test_an_edit_does_not_overwrite_what_came_after_it_was_read")
-class LastEditWins(Mistake):
-    def edit(self, item: str, changes: Any, *, revision: int | None = None, **asked: Any) -> Item:
-        return self.inner.edit(item, changes, **asked)
 
 
 @caught_by("items", "test_who_may_not_relabel_changes_no_type_and_no_action")
@@ -259,12 +202,6 @@ class TakesEveryDraftForApproved(Doubtful):
         return grant.replace(approval=Approval(actor="somebody", at=0, run=grant.previous.run))
 
 
-@caught_by("approvals", "test_a_draft_can_be_sent_back_with_a_comment")
-class SendsBackWithoutAWord(Mistake):
-    def send_back(self, item: str, *, comment: str, **asked: Any) -> Item:
-        return self.inner.send_back(item, comment="", **asked)
-
-
 @caught_by("approvals", "test_editing_what_was_approved_asks_for_approval_again")
 class ApprovesWhateverItBecomes(Mistake):
     def edit(self, item: str, changes: Any, **asked: Any) -> Item:
@@ -275,13 +212,6 @@ class ApprovesWhateverItBecomes(Mistake):
                 "UPDATE items SET approved = TRUE, needs_approval = FALSE, status = 'ready' WHERE id = :item", item=item
             )
         return self.inner.get(item).item
-
-
-@caught_by("approvals", "test_setting_aside_does_not_get_around_approval")
-class ParkingGetsAroundApproval(Mistake):
-    def park(self, item: str, **asked: Any) -> Item:
-        self.raw("UPDATE items SET needs_approval = FALSE WHERE id = :item", item=item)
-        return self.inner.park(item, **asked)
 
 
 @caught_by("approvals", "test_what_does_not_wait_for_approval_cannot_be_decided_on")
@@ -327,13 +257,6 @@ class AllowedIsAllowed(Lenient):
 class NextKnowsNoPolicy(Lenient):
     def next(self, **asked: Any) -> tuple[Grant, ...]:
         return self.without(lambda: self.inner.next(**asked), allowed_actions=(), sensitive_actions=())
-
-
-@caught_by("policy", "test_what_is_approved_goes_only_to_agents_allowed_the_action")
-class ApprovedToAnybody(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        self.raw("UPDATE items SET approved = FALSE")
-        return self.inner.next(**asked)
 
 
 @caught_by("agent_limits", "test_the_sessions_of_an_agent_hold_no_more_together_than_it_may")
@@ -409,12 +332,6 @@ class TellsTheTooFastNothing(Mistake):
             raise RateLimited(refusal.message, **{**refusal.facts, "retry_after_seconds": 0}) from refusal
 
 
-@caught_by("why", "test_every_reason_is_told")
-class TellsOneReason(Mistake):
-    def why(self, item: str, **asked: Any) -> tuple[Reason, ...]:
-        return self.inner.why(item, **asked)[:1]
-
-
 @caught_by("why", "test_what_another_holds")
 class TriesItOut(Mistake):
     """Finds out why by claiming."""
@@ -428,8 +345,59 @@ class TriesItOut(Mistake):
         return (Reason(code="CLAIMABLE", text="it was", claimable=True),)
 
 
-@caught_by("why", "test_how_many_next_would_choose_before")
-class AlwaysSaysNext(Mistake):
-    def why(self, item: str, **asked: Any) -> tuple[Reason, ...]:
-        told = self.inner.why(item, **asked)
-        return tuple(one.replace(code="NEXT") if one.code == "BEHIND" else one for one in told)
+caught(
+    "resources",
+    "test_next_passes_over_what_is_busy_and_takes_the_next_best",
+    next_ignores_resources=before("next", "UPDATE items SET resources = '[]' WHERE status = 'ready'"),
+)
+caught(
+    "approvals",
+    "test_an_agent_never_approves_its_own_draft",
+    approves_its_own_draft=asks("approve", actor=lambda actor: f"not-{actor}"),
+)
+caught(
+    "approvals",
+    "test_an_item_that_needs_approval_is_not_handed_out",
+    asks_nobody=asks("add", items=lambda items: [item.replace(needs_approval=False) for item in items]),
+)
+caught("approvals", "test_a_draft_ends_the_run_and_waits", drops_the_draft=asks("submit", draft=""))
+caught(
+    "reviews",
+    "test_done_of_a_reviewed_item_is_recorded_as_submitted",
+    reviews_nothing=after("add", "UPDATE items SET review = FALSE"),
+)
+caught(
+    "approvals",
+    "test_an_approval_can_be_for_the_draft_that_was_read_alone",
+    approves_whatever_draft_there_is=asks("approve", token=None),
+)
+caught(
+    "approvals",
+    "test_a_decision_is_about_the_revision_that_was_read",
+    approves_what_nobody_read=asks("approve", revision=None),
+    rejects_what_nobody_read=asks("reject", revision=None),
+)
+caught(
+    "items", "test_an_edit_does_not_overwrite_what_came_after_it_was_read", last_edit_wins=asks("edit", revision=None)
+)
+caught(
+    "approvals", "test_a_draft_can_be_sent_back_with_a_comment", sends_back_without_a_word=asks("send_back", comment="")
+)
+caught(
+    "approvals",
+    "test_setting_aside_does_not_get_around_approval",
+    parking_gets_around_approval=before("park", "UPDATE items SET needs_approval = FALSE WHERE id = :item"),
+)
+caught(
+    "policy",
+    "test_what_is_approved_goes_only_to_agents_allowed_the_action",
+    approved_to_anybody=before("next", "UPDATE items SET approved = FALSE"),
+)
+caught("why", "test_every_reason_is_told", tells_one_reason=answers("why", lambda reasons: reasons[:1]))
+caught(
+    "why",
+    "test_how_many_next_would_choose_before",
+    always_says_next=answers(
+        "why", lambda told: tuple(one.replace(code="NEXT") if one.code == "BEHIND" else one for one in told)
+    ),
+)

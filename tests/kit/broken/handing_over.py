@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from dibs.errors import Invalid
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, asks, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Key, Session
-
-
-@caught_by("keys", "test_a_key_is_replaced_by_one_of_its_line")
-class LeavesTheReplacedKeyValid(Mistake):
-    def rotate_key(self, id: str, key: Key, *, grace_seconds: float, **asked: Any) -> Key:
-        made: Key = self.inner.rotate_key(id, key, grace_seconds=1e9, **asked)
-        return made
 
 
 @caught_by("keys", "test_a_key_is_replaced_by_one_of_its_line")
@@ -56,3 +49,10 @@ class NotesEveryUse(Mistake):
     def note_key_use(self, id: str) -> None:
         self.raw("UPDATE keys SET last_used_at = NULL WHERE id = :id", id=id)
         self.inner.note_key_use(id)
+
+
+caught(
+    "keys",
+    "test_a_key_is_replaced_by_one_of_its_line",
+    leaves_the_replaced_key_valid=asks("rotate_key", grace_seconds=1000000000.0),
+)

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from dibs.errors import ClaimExpired, ItemNotClaimed
 from dibs.model import Ended, Heartbeat, Renewal
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, after, asks, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from dibs.model import Claim, Finished, Grant, Sweep
-
-
-@caught_by("fencing")
-class IgnoresTheToken(Mistake):
-    """Completes by id: any token of the session opens."""
-
-    def done(self, item: str, **asked: Any) -> Ended:
-        return self.inner.done(item, **{**asked, "token": None})
-
-
-@caught_by("fencing", "test_a_token_that_is_over_ends_nothing")
-class ManyWithoutTheirTokens(Mistake):
-    def done_many(self, holding: dict[str, int | None], **asked: Any) -> Finished:
-        return self.inner.done_many(dict.fromkeys(holding), **asked)
+    from dibs.model import Claim, Finished, Grant
 
 
 @caught_by("idempotency", "test_that_none_of_many_items_was_done_is_an_answer_and_kept")
@@ -152,23 +138,6 @@ class ForcedWithoutRecord(Mistake):
         return self.inner.release(item, session=claim.session, token=claim.token, request=asked.get("request"))
 
 
-@caught_by("states")
-class LosesTheFailed(Mistake):
-    def fail(self, item: str, **asked: Any) -> Ended:
-        ended = self.inner.fail(item, **asked)
-        self.raw("DELETE FROM items WHERE id = :item", item=item)
-        return ended
-
-
-@caught_by("states")
-class ExpiryOverwritesTheDone(Mistake):
-    """A rescuer that acts on what it knew before the item was done."""
-
-    def sweep(self, **asked: Any) -> Sweep:
-        self.raw("UPDATE items SET status = 'ready', revision = revision + 1 WHERE status = 'done'")
-        return self.inner.sweep(**asked)
-
-
 @caught_by("leases")
 class HeartbeatDoesNotExtend(Mistake):
     """Answers as if it had renewed."""
@@ -219,29 +188,6 @@ class InheritsExpiry(Mistake):
         return grant.replace(claim=grant.claim.replace(expires_at=at))
 
 
-@caught_by("leases")
-class ExpiresEarly(Mistake):
-    """Sweeps by a clock that is a second ahead."""
-
-    def sweep(self, **asked: Any) -> Sweep:
-        self.raw("UPDATE claims SET expires_at = expires_at - 1000")
-        return self.inner.sweep(**asked)
-
-
-@caught_by("leases")
-class NeverStrikes(Mistake):
-    def sweep(self, **asked: Any) -> Sweep:
-        swept = self.inner.sweep(**asked)
-        self.raw("UPDATE items SET strikes = 0")
-        return swept
-
-
-@caught_by("leases")
-class SweepsWithoutBound(Mistake):
-    def sweep(self, *, limit: int, **asked: Any) -> Sweep:
-        return self.inner.sweep(limit=100_000, **asked)
-
-
 @caught_by("heartbeats")
 class HeartbeatRevives(Mistake):
     """A heartbeat brings back what had expired."""
@@ -267,14 +213,6 @@ class ForgetsNothing(Mistake):
 
     def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
         return self.inner.heartbeat(session=session)
-
-
-@caught_by("heartbeats")
-class ForgetsWhatNobodyKnew(Mistake):
-    """A late heartbeat ends what was given since, too."""
-
-    def heartbeat(self, *, session: str, known_event: int | None = None, **asked: Any) -> Heartbeat:
-        return self.inner.heartbeat(session=session, **asked)
 
 
 @caught_by("heartbeats")
@@ -309,3 +247,35 @@ class RenewsEverybody(Mistake):
             if line.claim is not None and line.claim.session != session:
                 self.inner.heartbeat(session=line.claim.session)
         return self.inner.heartbeat(session=session, **asked)
+
+
+caught(
+    "fencing",
+    # Completes by id: any token of the session opens.
+    ignores_the_token=asks("done", token=None),
+)
+caught(
+    "fencing",
+    "test_a_token_that_is_over_ends_nothing",
+    many_without_their_tokens=asks("done_many", holding=lambda holding: dict.fromkeys(holding)),
+)
+caught(
+    "states",
+    loses_the_failed=after("fail", "DELETE FROM items WHERE id = :item"),
+    # A rescuer that acts on what it knew before the item was done.
+    expiry_overwrites_the_done=before(
+        "sweep", "UPDATE items SET status = 'ready', revision = revision + 1 WHERE status = 'done'"
+    ),
+)
+caught(
+    "leases",
+    # Sweeps by a clock that is a second ahead.
+    expires_early=before("sweep", "UPDATE claims SET expires_at = expires_at - 1000"),
+    never_strikes=after("sweep", "UPDATE items SET strikes = 0"),
+    sweeps_without_bound=asks("sweep", limit=100000),
+)
+caught(
+    "heartbeats",
+    # A late heartbeat ends what was given since, too.
+    forgets_what_nobody_knew=asks("heartbeat", known_event=None),
+)

@@ -6,21 +6,15 @@ import time
 
 from dibs.errors import Invalid
 from dibs.model import Sweep
-from tests.kit.broken.mistake import Mistake, MistakenTransactions, caught_by
+from tests.kit.broken.mistake import Mistake, MistakenTransactions, answers, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from dibs.model import Heartbeat, Holding, Owner, Session, SessionEnd
+    from dibs.model import Heartbeat, Owner, Session, SessionEnd
     from dibs.store.sql.transaction import Transaction
-
-
-@caught_by("children", "test_a_session_shows_its_parent")
-class HidesTheParentOfAHolder(Mistake):
-    def who(self) -> tuple[Holding, ...]:
-        return tuple(line.replace(parent=None) for line in self.inner.who())
 
 
 @caught_by("children", "test_the_parent_must_be_another_live_session")
@@ -46,13 +40,6 @@ class NestsWithoutEnd(Mistake):
         started = self.inner.start_session(session.replace(parent=None))
         self.raw("UPDATE sessions SET parent = :parent WHERE id = :id", id=session.id, parent=session.parent)
         return started.replace(parent=session.parent)
-
-
-@caught_by("children", "test_children_end_with_their_parent")
-class LeavesItsChildren(Mistake):
-    def end_session(self, session: str, **asked: Any) -> SessionEnd:
-        self.raw("UPDATE sessions SET parent = NULL WHERE parent = :id", id=session)
-        return self.inner.end_session(session, **asked)
 
 
 @caught_by("children", "test_no_child_outlives_a_parent_that_ends_meanwhile")
@@ -120,3 +107,11 @@ class LoadsAnyParent(Mistake):
             if kind == "session":
                 self.raw("UPDATE sessions SET parent = :parent WHERE id = :id", id=data["id"], parent=data["parent"])
         return count
+
+
+caught("children", "test_a_session_shows_its_parent", hides_the_parent_of_a_holder=answers("who", parent=None))
+caught(
+    "children",
+    "test_children_end_with_their_parent",
+    leaves_its_children=before("end_session", "UPDATE sessions SET parent = NULL WHERE parent = :session"),
+)

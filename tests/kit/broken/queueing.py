@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dibs.errors import AgentAtCapacity, DibsError, ItemAlreadyClaimed, ItemNotClaimable
-from tests.kit.broken.mistake import Mistake, MistakenTransactions, caught_by
+from tests.kit.broken.mistake import Mistake, MistakenTransactions, after, answers, asks, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Ended, Grant, Heartbeat, Item, SessionEnd, SoftClaim, Sweep, Waiting
+    from dibs.model import Ended, Grant, Item, SessionEnd, SoftClaim, Waiting
     from dibs.store.sql.transaction import Transaction
 
 NEVER_AT = 9_000_000_000_000
@@ -34,39 +34,11 @@ class LastComeFirstServed(Reoffers):
         return ended
 
 
-@caught_by("tickets", "test_a_dead_ticket_is_skipped_and_says_so")
-class OffersToTheDead(Mistake):
-    def release(self, item: str, **asked: Any) -> Ended:
-        self.raw("UPDATE tickets SET expires_at = :at WHERE item = :item", at=NEVER_AT, item=item)
-        return self.inner.release(item, **asked)
-
-
-@caught_by("offers", "test_next_passes_over_what_is_offered")
-class NextIgnoresOffers(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        self.raw("UPDATE items SET offered_to = NULL, offer_expires_at = NULL")
-        return self.inner.next(**asked)
-
-
 @caught_by("offers", "test_only_the_offered_session_may_claim")
 class AnyoneAcceptsAnOffer(Reoffers):
     def claim(self, item: str, **asked: Any) -> Grant:
         self.offer(item, None)
         return self.inner.claim(item, **asked)
-
-
-@caught_by("offers", "test_nothing_extends_an_offer")
-class HeartbeatExtendsOffers(Mistake):
-    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
-        self.raw("UPDATE items SET offer_expires_at = offer_expires_at + 15000 WHERE offered_to = :me", me=session)
-        return self.inner.heartbeat(session=session, **asked)
-
-
-@caught_by("tickets", "test_only_waiting_renews_a_ticket")
-class HeartbeatRenewsTickets(Mistake):
-    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
-        self.raw("UPDATE tickets SET expires_at = expires_at + 60000 WHERE session = :me", me=session)
-        return self.inner.heartbeat(session=session, **asked)
 
 
 @caught_by("tickets", "test_waiting_again_renews_the_ticket_in_its_place")
@@ -85,18 +57,6 @@ class QueueWithoutEnd(Mistake):
         return self.inner.wait(item, **asked)
 
 
-@caught_by("tickets", "test_a_ticket_tells_where_it_stands")
-class EverybodyIsFirst(Mistake):
-    def ticket(self, item: str, **asked: Any) -> Waiting:
-        return self.inner.ticket(item, **asked).replace(position=1)
-
-
-@caught_by("tickets", "test_a_ticket_lives_to_the_last_millisecond_and_not_longer")
-class TicketsLastASecondLonger(Mistake):
-    def wait(self, item: str, *, ttl_seconds: float | None = None, **asked: Any) -> Waiting:
-        return self.inner.wait(item, ttl_seconds=None if ttl_seconds is None else ttl_seconds + 1, **asked)
-
-
 @caught_by("tickets", "test_an_ended_item_closes_its_tickets_and_says_how_it_ended")
 class TicketsOutliveTheItem(Mistake):
     def done(self, item: str, **asked: Any) -> Ended:
@@ -105,13 +65,6 @@ class TicketsOutliveTheItem(Mistake):
         for ticket in waiters:
             self.raw("UPDATE tickets SET closed_at = NULL, reason = NULL WHERE id = :id", id=ticket.id)
         return ended
-
-
-@caught_by("tickets", "test_an_ended_item_closes_its_tickets_and_says_how_it_ended")
-class ClosesTicketsWithoutAWord(Mistake):
-    def ticket(self, item: str, **asked: Any) -> Waiting:
-        standing = self.inner.ticket(item, **asked)
-        return standing.replace(ticket=standing.ticket.replace(reason=None))
 
 
 @caught_by("offers", "test_every_way_into_ready_offers_to_the_first_waiter")
@@ -124,12 +77,6 @@ class UnparkTellsNobody(Reoffers):
         return self.inner.get(item).item
 
 
-@caught_by("offers", "test_with_nobody_waiting_every_way_into_ready_makes_it_claimable")
-class ClaimableIsNoEvent(Mistake):
-    def events(self, **asked: Any) -> tuple[Any, ...]:
-        return tuple(event for event in self.inner.events(**asked) if event.kind != "claimable")
-
-
 @caught_by("offers", "test_an_offer_that_cannot_be_accepted_goes_to_the_next")
 class KeepsWhatCannotBeAccepted(Reoffers):
     """An offer to a session without room stays with it until it lapses."""
@@ -140,13 +87,6 @@ class KeepsWhatCannotBeAccepted(Reoffers):
         except AgentAtCapacity:
             self.offer(item, asked["session"])
             raise
-
-
-@caught_by("offers", "test_a_lapsed_offer_goes_to_the_next_and_is_lost")
-class OffersNeverLapse(Mistake):
-    def sweep(self, **asked: Any) -> Sweep:
-        self.raw("UPDATE items SET offer_expires_at = :at WHERE offered_to IS NOT NULL", at=NEVER_AT)
-        return self.inner.sweep(**asked)
 
 
 @caught_by("offers", "test_a_lapsed_offer_needs_no_sweep")
@@ -187,14 +127,6 @@ class AcceptsForWhoIsTold(Mistake):
         return standing
 
 
-@caught_by("tickets", "test_the_end_of_a_session_leaves_its_queues")
-class TheEndedStillWait(Mistake):
-    def end_session(self, session: str, **asked: Any) -> SessionEnd:
-        end = self.inner.end_session(session, **asked)
-        self.raw("UPDATE tickets SET closed_at = NULL, reason = NULL WHERE session = :me", me=session)
-        return end
-
-
 @caught_by("soft_claims", "test_a_soft_claim_is_in_nobodys_way")
 class SoftClaimExcludes(Mistake):
     def next(self, **asked: Any) -> tuple[Grant, ...]:
@@ -214,29 +146,6 @@ class SoftClaimIsAnEvent(Mistake):
     def soft_claim(self, item: str, **asked: Any) -> SoftClaim:
         self.inner.edit(item, {"labels": ("soft",)}, actor="somebody")
         return self.inner.soft_claim(item, **asked)
-
-
-@caught_by("soft_claims", "test_a_soft_claim_expires")
-class SoftClaimsNeverExpire(Mistake):
-    def soft_claim(self, item: str, **asked: Any) -> SoftClaim:
-        soft = self.inner.soft_claim(item, **asked)
-        self.raw("UPDATE soft_claims SET expires_at = :at", at=NEVER_AT)
-        return soft
-
-
-@caught_by("soft_claims", "test_a_heartbeat_renews_a_soft_claim_and_never_a_lapsed_one")
-class HeartbeatForgetsSoftClaims(Mistake):
-    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
-        beat = self.inner.heartbeat(session=session, **asked)
-        self.raw("UPDATE soft_claims SET expires_at = claimed_at + CAST(ttl_seconds * 1000 AS BIGINT)")
-        return beat
-
-
-@caught_by("soft_claims", "test_a_heartbeat_renews_a_soft_claim_and_never_a_lapsed_one")
-class HeartbeatRevivesSoftClaims(Mistake):
-    def heartbeat(self, *, session: str, **asked: Any) -> Heartbeat:
-        self.raw("UPDATE soft_claims SET expires_at = expires_at + 600000 WHERE session = :me", me=session)
-        return self.inner.heartbeat(session=session, **asked)
 
 
 @caught_by("soft_claims", "test_a_soft_claim_is_gone_with_its_session")
@@ -261,6 +170,83 @@ class AnyoneGivesUpSoftClaims(Mistake):
                 if line.soft is not None and line.item.id == item:
                     return self.inner.soft_release(item, session=line.soft.session)
             raise
+
+
+caught(
+    "tickets",
+    "test_a_dead_ticket_is_skipped_and_says_so",
+    offers_to_the_dead=before("release", "UPDATE tickets SET expires_at = :at WHERE item = :item", at=NEVER_AT),
+)
+caught(
+    "offers",
+    "test_next_passes_over_what_is_offered",
+    next_ignores_offers=before("next", "UPDATE items SET offered_to = NULL, offer_expires_at = NULL"),
+)
+caught(
+    "offers",
+    "test_nothing_extends_an_offer",
+    heartbeat_extends_offers=before(
+        "heartbeat", "UPDATE items SET offer_expires_at = offer_expires_at + 15000 WHERE offered_to = :session"
+    ),
+)
+caught(
+    "tickets",
+    "test_only_waiting_renews_a_ticket",
+    heartbeat_renews_tickets=before(
+        "heartbeat", "UPDATE tickets SET expires_at = expires_at + 60000 WHERE session = :session"
+    ),
+)
+caught("tickets", "test_a_ticket_tells_where_it_stands", everybody_is_first=answers("ticket", position=1))
+caught(
+    "tickets",
+    "test_a_ticket_lives_to_the_last_millisecond_and_not_longer",
+    tickets_last_a_second_longer=asks(
+        "wait", ttl_seconds=lambda ttl_seconds: None if ttl_seconds is None else ttl_seconds + 1
+    ),
+)
+caught(
+    "tickets",
+    "test_an_ended_item_closes_its_tickets_and_says_how_it_ended",
+    closes_tickets_without_a_word=answers(
+        "ticket", lambda standing: standing.replace(ticket=standing.ticket.replace(reason=None))
+    ),
+)
+caught(
+    "offers",
+    "test_with_nobody_waiting_every_way_into_ready_makes_it_claimable",
+    claimable_is_no_event=answers(
+        "events", lambda events: tuple(event for event in events if event.kind != "claimable")
+    ),
+)
+caught(
+    "offers",
+    "test_a_lapsed_offer_goes_to_the_next_and_is_lost",
+    offers_never_lapse=before(
+        "sweep", "UPDATE items SET offer_expires_at = :at WHERE offered_to IS NOT NULL", at=NEVER_AT
+    ),
+)
+caught(
+    "tickets",
+    "test_the_end_of_a_session_leaves_its_queues",
+    the_ended_still_wait=after(
+        "end_session", "UPDATE tickets SET closed_at = NULL, reason = NULL WHERE session = :session"
+    ),
+)
+caught(
+    "soft_claims",
+    "test_a_soft_claim_expires",
+    soft_claims_never_expire=after("soft_claim", "UPDATE soft_claims SET expires_at = :at", at=NEVER_AT),
+)
+caught(
+    "soft_claims",
+    "test_a_heartbeat_renews_a_soft_claim_and_never_a_lapsed_one",
+    heartbeat_forgets_soft_claims=after(
+        "heartbeat", "UPDATE soft_claims SET expires_at = claimed_at + CAST(ttl_seconds * 1000 AS BIGINT)"
+    ),
+    heartbeat_revives_soft_claims=before(
+        "heartbeat", "UPDATE soft_claims SET expires_at = expires_at + 600000 WHERE session = :session"
+    ),
+)
 
 
 @caught_by("dead_owners", "test_an_offer_is_not_lost_to_what_a_dead_owner_holds")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dibs.errors import ItemNotClaimable
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, after, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,24 +13,10 @@ if TYPE_CHECKING:
 
 
 @caught_by("reopening", "test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token")
-class ForgetsTheRuns(Mistake):
-    def reopen(self, item: str, **asked: Any) -> Item:
-        self.raw("DELETE FROM runs WHERE item = :item", item=item)
-        return self.inner.reopen(item, **asked)
-
-
-@caught_by("reopening", "test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token")
 class BeginsItsTokensAgain(Mistake):
     def reopen(self, item: str, **asked: Any) -> Item:
         self.raw("UPDATE items SET token = 0 WHERE id = :item", item=item)
         self.raw("DELETE FROM runs WHERE item = :item", item=item)
-        return self.inner.reopen(item, **asked)
-
-
-@caught_by("reopening", "test_dependents_that_nobody_holds_wait_again")
-class LeavesDependentsReady(Mistake):
-    def reopen(self, item: str, **asked: Any) -> Item:
-        self.raw("DELETE FROM dependencies WHERE needs = :item", item=item)
         return self.inner.reopen(item, **asked)
 
 
@@ -56,14 +42,6 @@ class KeepsTheApproval(Mistake):
         return after
 
 
-@caught_by("reopening", "test_figures_know_of_it")
-class CountsItAsDone(Mistake):
-    def reopen(self, item: str, **asked: Any) -> Item:
-        after = self.inner.reopen(item, **asked)
-        self.raw("UPDATE figures SET count = count + 1 WHERE kind = 'ended' AND name = 'done'")
-        return after
-
-
 @caught_by("restoring", "test_an_export_is_restored_as_a_backup_is")
 class KnowsItsOwnFormatOnly(Mistake):
     """Restores what it wrote itself, and has every other file converted by nobody."""
@@ -71,11 +49,24 @@ class KnowsItsOwnFormatOnly(Mistake):
     backup_format = None
 
 
-@caught_by("restoring", "test_an_export_is_restored_as_a_backup_is")
-class RestoresTokensAsTheyWere(Mistake):
-    """Takes an export for a backup of a board that gave no token since."""
-
-    def restore(self, path: str, *, actor: str) -> int:
-        count: int = self.inner.restore(path, actor=actor)
-        self.raw("UPDATE items SET token = 1")
-        return count
+caught(
+    "reopening",
+    "test_what_is_done_cancelled_or_rejected_is_reopened_under_a_higher_token",
+    forgets_the_runs=before("reopen", "DELETE FROM runs WHERE item = :item"),
+)
+caught(
+    "reopening",
+    "test_dependents_that_nobody_holds_wait_again",
+    leaves_dependents_ready=before("reopen", "DELETE FROM dependencies WHERE needs = :item"),
+)
+caught(
+    "reopening",
+    "test_figures_know_of_it",
+    counts_it_as_done=after("reopen", "UPDATE figures SET count = count + 1 WHERE kind = 'ended' AND name = 'done'"),
+)
+caught(
+    "restoring",
+    "test_an_export_is_restored_as_a_backup_is",
+    # Takes an export for a backup of a board that gave no token since.
+    restores_tokens_as_they_were=after("restore", "UPDATE items SET token = 1"),
+)

@@ -9,7 +9,7 @@ import time
 from dibs.errors import Invalid, ItemNotClaimable
 from dibs.model import Agent
 from dibs.text import json_text, wire
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, after, answers, asks, before, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,13 +103,6 @@ class DropsTheUnknown(Mistake):
         return self.inner.add(fit, **asked)
 
 
-@caught_by("dependencies", "test_next_does_not_hand_out_what_is_blocked")
-class HandsOutTheBlocked(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        self.raw("UPDATE items SET status = 'ready' WHERE status = 'blocked'")
-        return self.inner.next(**asked)
-
-
 @caught_by("schedules", "test_a_sweep_moves_on_what_is_due")
 class NeverPromotes(Mistake):
     def sweep(self, **asked: Any) -> Sweep:
@@ -178,13 +171,6 @@ class BacksOffWithoutGrowth(BacksOff):
         return random.random() * 30.0
 
 
-@caught_by("schedules", "test_a_failed_run_is_tried_again_later_while_retries_remain")
-class RetriesForEver(Mistake):
-    def fail(self, item: str, **asked: Any) -> Ended:
-        self.raw("UPDATE items SET retries = retries + 1 WHERE id = :item", item=item)
-        return self.inner.fail(item, **asked)
-
-
 @caught_by("schedules", "test_retry_forgives_and_asks_for_no_patience")
 class RetryForgivesNothing(Mistake):
     def retry(self, item: str, **asked: Any) -> Item:
@@ -201,25 +187,12 @@ class KnowsOnlyExpiries(Mistake):
         return min(left, default=None)
 
 
-@caught_by("parking", "test_next_does_not_hand_out_what_is_parked")
-class HandsOutTheParked(Mistake):
-    def next(self, **asked: Any) -> tuple[Grant, ...]:
-        self.raw("UPDATE items SET status = 'ready' WHERE status = 'parked'")
-        return self.inner.next(**asked)
-
-
 @caught_by("parking", "test_a_parked_item_can_be_claimed_by_id")
 class ParkedIsOutOfReach(Mistake):
     def claim(self, item: str, **asked: Any) -> Grant:
         if self.inner.get(item).item.status == "parked":
             raise ItemNotClaimable(f"{item} is parked", item=item, status="parked", why="it is parked")
         return self.inner.claim(item, **asked)
-
-
-@caught_by("parking", "test_a_holder_can_let_go_and_park")
-class ReleaseForgetsToPark(Mistake):
-    def release(self, item: str, *, park: bool = False, **asked: Any) -> Ended:
-        return self.inner.release(item, **asked)
 
 
 @caught_by("parking", "test_whatever_rests_can_be_parked_and_comes_back_to_the_same_rest")
@@ -247,25 +220,6 @@ class PruneForgetsTheTokenFloor(Floors):
 @caught_by("pruning", "test_a_cursor_from_before_what_was_pruned_is_refused")
 class PruneForgetsTheEventFloor(Floors):
     floor = "event_floor"
-
-
-@caught_by("pruning", "test_only_what_ended_long_enough_ago_is_forgotten")
-class PrunesTheYoung(Mistake):
-    def prune(self, *, older_than_seconds: float, **asked: Any) -> Prune:
-        return self.inner.prune(older_than_seconds=0, **asked)
-
-
-@caught_by("pruning", "test_what_somebody_waits_for_in_vain_is_kept")
-class PrunesWhatIsWaitedFor(Mistake):
-    def prune(self, **asked: Any) -> Prune:
-        self.raw("DELETE FROM dependencies")
-        return self.inner.prune(**asked)
-
-
-@caught_by("pruning", "test_pruning_is_bounded_batch_by_batch")
-class PrunesWithoutBound(Mistake):
-    def prune(self, *, limit: int, **asked: Any) -> Prune:
-        return self.inner.prune(limit=10**6, **asked)
 
 
 class Forgets(Mistake):
@@ -325,12 +279,6 @@ class LoadForgetsRates(Forgets):
     kind = "bucket"
 
 
-@caught_by("exporting", "test_a_board_comes_back_record_for_record")
-class ExportDropsSoftClaims(Mistake):
-    def export(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        return iter([record for record in self.inner.export() if record[0] != "soft_claim"])
-
-
 @caught_by("exporting", "test_a_record_that_was_changed_on_its_way_is_loaded_as_changed")
 class LoadsTheTextOfAChangedRecord(Mistake):
     """Takes an object of a record as it was when it was exported."""
@@ -342,12 +290,6 @@ class LoadsTheTextOfAChangedRecord(Mistake):
 
 def _as_exported(held: Any) -> Any:
     return json_text.loads(held.text) if type(held) is json_text.Encoded else held
-
-
-@caught_by("exporting", "test_the_histories_of_items_are_those_of_the_export")
-class HistoriesDropRunsThatEnded(Mistake):
-    def histories(self) -> Iterator[tuple[str, Any]]:
-        return iter([(kind, one) for kind, one in self.inner.histories() if kind != "run" or one.outcome is None])
 
 
 @caught_by("exporting", "test_an_export_is_of_one_instant")
@@ -399,14 +341,6 @@ class RestoreNumbersEventsAgain(Mistake):
         return moved
 
 
-@caught_by("restoring", "test_queues_and_offers_are_over")
-class RestoreKeepsTickets(Mistake):
-    def restore(self, path: str, **asked: Any) -> int:
-        moved = self.inner.restore(path, **asked)
-        self.raw("UPDATE tickets SET closed_at = NULL, reason = NULL")
-        return moved
-
-
 @caught_by("restoring", "test_requests_are_forgotten")
 class RestoreKeepsRequests(Mistake):
     def restore(self, path: str, **asked: Any) -> int:
@@ -435,3 +369,50 @@ class LetsAgentsCancel(Mistake):
 
     def edit(self, item: str, changes: Any, *, relabel: bool = True, **asked: Any) -> Edited:
         return self.inner.edit(item, changes, relabel=relabel or "payload" in changes, **asked)
+
+
+caught(
+    "dependencies",
+    "test_next_does_not_hand_out_what_is_blocked",
+    hands_out_the_blocked=before("next", "UPDATE items SET status = 'ready' WHERE status = 'blocked'"),
+)
+caught(
+    "schedules",
+    "test_a_failed_run_is_tried_again_later_while_retries_remain",
+    retries_for_ever=before("fail", "UPDATE items SET retries = retries + 1 WHERE id = :item"),
+)
+caught(
+    "parking",
+    "test_next_does_not_hand_out_what_is_parked",
+    hands_out_the_parked=before("next", "UPDATE items SET status = 'ready' WHERE status = 'parked'"),
+)
+caught("parking", "test_a_holder_can_let_go_and_park", release_forgets_to_park=asks("release", park=False))
+caught(
+    "pruning", "test_only_what_ended_long_enough_ago_is_forgotten", prunes_the_young=asks("prune", older_than_seconds=0)
+)
+caught(
+    "pruning",
+    "test_what_somebody_waits_for_in_vain_is_kept",
+    prunes_what_is_waited_for=before("prune", "DELETE FROM dependencies"),
+)
+caught("pruning", "test_pruning_is_bounded_batch_by_batch", prunes_without_bound=asks("prune", limit=10**6))
+caught(
+    "exporting",
+    "test_a_board_comes_back_record_for_record",
+    export_drops_soft_claims=answers(
+        "export", lambda records: iter([record for record in records if record[0] != "soft_claim"])
+    ),
+)
+caught(
+    "exporting",
+    "test_the_histories_of_items_are_those_of_the_export",
+    histories_drop_runs_that_ended=answers(
+        "histories",
+        lambda records: iter([(kind, one) for kind, one in records if kind != "run" or one.outcome is None]),
+    ),
+)
+caught(
+    "restoring",
+    "test_queues_and_offers_are_over",
+    restore_keeps_tickets=after("restore", "UPDATE tickets SET closed_at = NULL, reason = NULL"),
+)

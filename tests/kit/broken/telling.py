@@ -6,26 +6,20 @@ from dibs.errors import DibsError, Invalid, ItemNotClaimed, NotClaimOwner, Store
 from dibs.model import Ended, SessionEnd
 from dibs.store.contract import page
 from dibs.text import json_text
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, answers, asks, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import (
-        Activity,
         Added,
         Edited,
-        Event,
         Grant,
-        Holding,
         Item,
         Key,
-        Renewal,
         Run,
-        SessionView,
         SoftClaim,
-        Stats,
         Waiting,
     )
     from dibs.store.contract import Page
@@ -46,14 +40,6 @@ class JudgesByTheChecks(Mistake):
 
 
 @caught_by("annotations")
-class AnnotatesForAnybody(Mistake):
-    """Takes a session's word about another agent's run."""
-
-    def annotate(self, item: str, **asked: Any) -> Ended:
-        return self.inner.annotate(item, **{**asked, "session": None})
-
-
-@caught_by("annotations")
 class AnnotatesForTheHolder(Mistake):
     """Lets everybody annotate a run that has not ended."""
 
@@ -64,19 +50,31 @@ class AnnotatesForTheHolder(Mistake):
         return self.inner.annotate(item, **asked)
 
 
-@caught_by("annotations")
-class EndsWithoutWhatWasAnnotated(Mistake):
-    """A run that ends has the links of its end alone."""
-
-    def fail(self, item: str, **asked: Any) -> Ended:
-        ended: Ended = self.inner.fail(item, **asked)
+class LinksOfOneCall(Mistake):
+    def only(self, ended: Ended, links: Any) -> Ended:
         self.raw(
             "UPDATE runs SET links = :links WHERE item = :item AND token = :token",
-            links=json_text.dumps(asked["links"]),
-            item=item,
+            links=json_text.dumps(links),
+            item=ended.item.id,
             token=ended.run.token,
         )
         return ended
+
+
+@caught_by("annotations")
+class EndsWithoutWhatWasAnnotated(LinksOfOneCall):
+    """A run that ends has the links of its end alone."""
+
+    def fail(self, item: str, **asked: Any) -> Ended:
+        return self.only(self.inner.fail(item, **asked), asked["links"])
+
+
+@caught_by("annotations")
+class ForgetsWhatTheRunSaid(LinksOfOneCall):
+    """Puts the new links in the place of all the old ones."""
+
+    def annotate(self, item: str, **asked: Any) -> Ended:
+        return self.only(self.inner.annotate(item, **asked), asked["links"])
 
 
 @caught_by("annotations")
@@ -104,49 +102,12 @@ class TakesAllOnesForEqual(Mistake):
         return self.inner.annotate(item, **{**asked, "cost": {}})
 
 
-@caught_by("annotations")
-class ForgetsWhatTheRunSaid(Mistake):
-    """Puts the new links in the place of all the old ones."""
-
-    def annotate(self, item: str, **asked: Any) -> Ended:
-        ended: Ended = self.inner.annotate(item, **asked)
-        self.raw(
-            "UPDATE runs SET links = :links WHERE item = :item AND token = :token",
-            links=json_text.dumps(asked["links"]),
-            item=item,
-            token=ended.run.token,
-        )
-        return ended
-
-
 @caught_by("items")
 class AddsOneByOne(Mistake):
     """Some of the items are there although the call was refused."""
 
     def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
         return tuple(found for item in items for found in self.inner.add([item], **asked))
-
-
-@caught_by("items")
-class DropsThePhase(Mistake):
-    """Does not keep all that it was given."""
-
-    def add(self, items: Any, **asked: Any) -> tuple[Item, ...]:
-        return self.inner.add([item.replace(phase=None) for item in items], **asked)
-
-
-@caught_by("answers")
-class SaysAddedOfWhatWasThere(Mistake):
-    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
-        return tuple(item.replace(existed=False) for item in self.inner.add(items, **asked))
-
-
-@caught_by("answers")
-class ReplacesWithoutAWord(Mistake):
-    """Says nothing of the list that an edit took away."""
-
-    def edit(self, item: str, changes: Any, **asked: Any) -> Edited:
-        return self.inner.edit(item, changes, **asked).replace(before={})
 
 
 @caught_by("answers")
@@ -158,17 +119,6 @@ class WithdrawsWithoutAWord(Mistake):
         return edited.replace(before={name: value for name, value in edited.before.items() if name in changes})
 
 
-@caught_by("answers")
-class PromisesThatAllMoves(Mistake):
-    """Says of a dependency that was cancelled that it will be done."""
-
-    def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
-        return tuple(
-            item.replace(blockers=tuple(blocker.replace(will_move=True) for blocker in item.blockers))
-            for item in self.inner.add(items, **asked)
-        )
-
-
 @caught_by("answers", "test_a_taken_id_is_refused_with_what_differs")
 class HidesWhatDiffers(Mistake):
     def add(self, items: Any, **asked: Any) -> tuple[Added, ...]:
@@ -176,37 +126,6 @@ class HidesWhatDiffers(Mistake):
             return self.inner.add(items, **asked)
         except Invalid as refusal:
             raise Invalid(refusal.message, **{**refusal.facts, "differs": []}) from refusal
-
-
-@caught_by("history")
-class ForgetsAnEvent(Mistake):
-    def events(self, **asked: Any) -> tuple[Event, ...]:
-        return tuple(event for event in self.inner.events(**asked) if event.kind != "released")
-
-
-@caught_by("history")
-class EventWithoutActor(Mistake):
-    """Reads who held the item after it was cleared."""
-
-    def events(self, **asked: Any) -> tuple[Event, ...]:
-        return tuple(
-            event.replace(session=None, agent=None) if event.kind == "expired" else event
-            for event in self.inner.events(**asked)
-        )
-
-
-@caught_by("history")
-class FeedSkips(Mistake):
-    """A reader at a cursor never sees what committed late."""
-
-    def events(self, *, after: int = 0, **asked: Any) -> tuple[Event, ...]:
-        return self.inner.events(after=after + 1 if after and after % 3 == 0 else after, **asked)
-
-
-@caught_by("history")
-class FeedOutOfOrder(Mistake):
-    def events(self, **asked: Any) -> tuple[Event, ...]:
-        return tuple(sorted(self.inner.events(**asked), key=lambda event: (event.item, event.number)))
 
 
 @caught_by("history")
@@ -230,12 +149,6 @@ class SharesADefault(Mistake):
         return tuple(one if one.payload else one.replace(payload=self.payload) for one in added)
 
 
-@caught_by("idempotency")
-class IgnoresRequestIds(Mistake):
-    def next(self, *, request: Any = None, **asked: Any) -> tuple[Grant, ...]:
-        return self.inner.next(**asked)
-
-
 @caught_by("idempotency", ENDS)
 class LeavesTwice(Mistake):
     def leave(self, item: str, *, session: str, **asked: Any) -> Waiting:
@@ -246,12 +159,6 @@ class LeavesTwice(Mistake):
 class LetsGoTwice(Mistake):
     def soft_release(self, item: str, *, session: str, **asked: Any) -> SoftClaim:
         return self.inner.soft_release(item, session=session)
-
-
-@caught_by("idempotency", ENDS)
-class EndsASessionTwice(Mistake):
-    def end_session(self, session: str, *, request: Any = None, **asked: Any) -> SessionEnd:
-        return self.inner.end_session(session, **asked)
 
 
 @caught_by("idempotency", "test_a_key_is_revoked_once_and_no_answer_tells_its_digest")
@@ -337,14 +244,6 @@ class KnowsOnlyItsOwnAnswers(Mistake):
         return self.inner.end_session(session, request=request, **asked)
 
 
-@caught_by("idempotency", NEWER)
-class KnowsOnlyItsOwnRecords(Mistake):
-    """Passes over a record that has a field of another version."""
-
-    def load(self, records: Any) -> int:
-        return self.inner.load((kind, data) for kind, data in records if "of_the_next_version" not in data)
-
-
 @caught_by("idempotency")
 class OneRequestForAll(Mistake):
     """Request ids of different callers are taken for the same."""
@@ -362,54 +261,10 @@ class AnyLabelWillDo(Mistake):
 
 
 @caught_by("pages")
-class SaysNothingOfMore(Mistake):
-    """A page that was cut short looks like all there is."""
-
-    def list(self, **asked: Any) -> Page[Item]:
-        return page(self.inner.list(**asked))
-
-
-@caught_by("pages")
 class SkipsBetweenPages(Mistake):
     def runs(self, *, after: Any = None, **asked: Any) -> Page[Run]:
         found = self.inner.runs(after=after, **asked)
         return page(found if after is None else found[1:], more=found.more)
-
-
-@caught_by("reading")
-class RunsOldestFirst(Mistake):
-    def runs(self, **asked: Any) -> tuple[Run, ...]:
-        return tuple(reversed(self.inner.runs(**asked)))
-
-
-@caught_by("reading")
-class MiscountsConflicts(Mistake):
-    def stats(self, **asked: Any) -> Stats:
-        return self.inner.stats(**asked).replace(conflicts_avoided=0)
-
-
-@caught_by("reading")
-class CreditsAnAgentWithEverything(Mistake):
-    def stats(self, *, agent: str | None = None) -> Stats:
-        return self.inner.stats()
-
-
-@caught_by("reading")
-class HidesWhoLetItLapse(Mistake):
-    def who(self) -> tuple[Holding, ...]:
-        return tuple(line.replace(lapsed=None) for line in self.inner.who())
-
-
-@caught_by("reading")
-class ForgetsActivity(Mistake):
-    def activity(self, **asked: Any) -> tuple[Activity, ...]:
-        return self.inner.activity(**asked)[:1]
-
-
-@caught_by("reading")
-class ShowsFiveRuns(Mistake):
-    def sessions(self, **asked: Any) -> tuple[SessionView, ...]:
-        return tuple(view.replace(recent=view.recent[:5]) for view in self.inner.sessions(**asked))
 
 
 @caught_by("lost_answers", "test_without_a_request_id_an_earlier_effect_is_not_taken_for_ones_own")
@@ -434,14 +289,6 @@ class AnEarlierEndIsItsOwn(Mistake):
             raise
 
 
-@caught_by("lost_answers", "test_with_a_request_id_a_verb_is_done_once_and_its_answer_is_found_again")
-class DoesItAgain(Mistake):
-    """Keeps no answer: whoever asks again because the first answer was lost has it done twice."""
-
-    def progress(self, item: str, **asked: Any) -> Renewal:
-        return self.inner.progress(item, **{**asked, "request": None})
-
-
 @caught_by("lost_answers", "test_without_a_request_id_a_verb_did_what_it_says_or_says_that_it_is_not_known")
 class AwayAfterwards(Mistake):
     """Something goes wrong after the commit, and the caller is told that the store is away, as if nothing were done."""
@@ -449,3 +296,74 @@ class AwayAfterwards(Mistake):
     def cancel(self, item: str, **asked: Any) -> Item:
         self.inner.cancel(item, **asked)
         raise StoreUnavailable("the store is away", retry_after_seconds=1)
+
+
+caught(
+    "annotations",
+    # Takes a session's word about another agent's run.
+    annotates_for_anybody=asks("annotate", session=None),
+)
+caught(
+    "items",
+    # Does not keep all that it was given.
+    drops_the_phase=asks("add", items=lambda items: [item.replace(phase=None) for item in items]),
+)
+caught(
+    "answers",
+    says_added_of_what_was_there=answers("add", existed=False),
+    # Says nothing of the list that an edit took away.
+    replaces_without_a_word=answers("edit", before={}),
+    # Says of a dependency that was cancelled that it will be done.
+    promises_that_all_moves=answers(
+        "add",
+        lambda added: tuple(
+            item.replace(blockers=tuple(blocker.replace(will_move=True) for blocker in item.blockers)) for item in added
+        ),
+    ),
+)
+caught(
+    "history",
+    forgets_an_event=answers("events", lambda events: tuple(event for event in events if event.kind != "released")),
+    # Reads who held the item after it was cleared.
+    event_without_actor=answers(
+        "events",
+        lambda events: tuple(
+            event.replace(session=None, agent=None) if event.kind == "expired" else event for event in events
+        ),
+    ),
+    # A reader at a cursor never sees what committed late.
+    feed_skips=asks("events", after=lambda after: after + 1 if after and after % 3 == 0 else after),
+    feed_out_of_order=answers(
+        "events", lambda events: tuple(sorted(events, key=lambda event: (event.item, event.number)))
+    ),
+)
+caught("idempotency", ignores_request_ids=asks("next", request=None))
+caught("idempotency", ENDS, ends_a_session_twice=asks("end_session", request=None))
+caught(
+    "idempotency",
+    NEWER,
+    # Passes over a record that has a field of another version.
+    knows_only_its_own_records=asks(
+        "load", records=lambda records: ((kind, data) for kind, data in records if "of_the_next_version" not in data)
+    ),
+)
+caught(
+    "pages",
+    # A page that was cut short looks like all there is.
+    says_nothing_of_more=answers("list", lambda items: page(items)),
+)
+caught(
+    "reading",
+    runs_oldest_first=answers("runs", lambda runs: tuple(reversed(runs))),
+    miscounts_conflicts=answers("stats", conflicts_avoided=0),
+    credits_an_agent_with_everything=asks("stats", agent=None),
+    hides_who_let_it_lapse=answers("who", lapsed=None),
+    forgets_activity=answers("activity", lambda rows: rows[:1]),
+    shows_five_runs=answers("sessions", lambda views: tuple(view.replace(recent=view.recent[:5]) for view in views)),
+)
+caught(
+    "lost_answers",
+    "test_with_a_request_id_a_verb_is_done_once_and_its_answer_is_found_again",
+    # Keeps no answer: whoever asks again because the first answer was lost has it done twice.
+    does_it_again=asks("progress", request=None),
+)

@@ -6,54 +6,22 @@ import time
 
 from dibs.model import STATUSES
 from dibs.model.dashboard import Bulk, Deduction
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, after, answers, asks, before, caught, caught_by
 from tests.kit.broken.overlooking import NEVER, ForgetfulReads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dibs.model import Prune, Sweep
+    from dibs.model import Prune
     from dibs.model.dashboard import Paged, Seat, Series, View, Window
     from dibs.rules.decision import State
-
-
-@caught_by("overview", "test_a_view_has_what_has_not_ended_and_what_just_ended")
-class LeavesOffInSilence(Mistake):
-    """Shows the first items, and does not say that there are more."""
-
-    def view(self) -> View:
-        view = self.inner.view()
-        return view.replace(items=view.items[:3])
-
-
-@caught_by("overview", "test_a_view_has_what_has_not_ended_and_what_just_ended")
-class ShowsInOrderOfIds(Mistake):
-    """What needs somebody stands anywhere, and may be what is left off."""
-
-    def view(self) -> View:
-        view = self.inner.view()
-        return view.replace(items=tuple(sorted(view.items, key=lambda item: item.id)))
-
-
-@caught_by("overview", "test_the_feed_continues_a_view")
-class ViewsAheadOfTheFeed(Mistake):
-    def view(self) -> View:
-        view = self.inner.view()
-        return view.replace(event=view.event + 1)
 
 
 @caught_by("overview", "test_a_view_is_what_a_claim_would_find")
 class ViewForgetsExpiry(ForgetfulReads):
     def forget(self, state: State) -> State:
         return state if state.claim is None else state.replace(claim=state.claim.replace(expires_at=NEVER))
-
-
-@caught_by("overview", "test_a_claim_is_shown_with_its_note_and_its_queue")
-class ViewMixesUpTheQueue(Mistake):
-    def view(self) -> View:
-        view = self.inner.view()
-        return view.replace(holdings=tuple(held.replace(waiters=held.waiters[::-1]) for held in view.holdings))
 
 
 @caught_by("overview", "test_a_claim_is_shown_with_its_note_and_its_queue")
@@ -76,13 +44,6 @@ class ViewKeepsTheReasonOfARetriedItem(Mistake):
         return view.replace(
             items=tuple(item.replace(reason=runs[item.id][0].reason if runs[item.id] else None) for item in view.items)
         )
-
-
-@caught_by("overview", "test_a_session_is_scored_and_told_why")
-class EverybodyScoresAHundred(Mistake):
-    def view(self) -> View:
-        view = self.inner.view()
-        return view.replace(sessions=tuple(seat.replace(score=100, reasons=()) for seat in view.sessions))
 
 
 @caught_by("overview", "test_a_score_is_about_the_runs_that_are_shown")
@@ -114,20 +75,6 @@ class SearchesByCase(Mistake):
         page = self.inner.page(q=q, **asked)
         found = tuple(item for item in page.items if all(word in item.title + item.id for word in (q or "").split()))
         return page.replace(items=found, total=len(found))
-
-
-@caught_by("overview", "test_a_page_has_what_matches_and_counts_that_obey_the_filter")
-class SearchesTheTextOfLists(Mistake):
-    """Finds the brackets around the labels."""
-
-    def page(self, *, q: str | None = None, **asked: Any) -> Paged:
-        return self.inner.page(q=None if q == "[" else q, **asked)
-
-
-@caught_by("overview", "test_pages_follow_each_other_in_every_order")
-class PagesStartAgain(Mistake):
-    def page(self, *, cursor: str | None = None, **asked: Any) -> Paged:
-        return self.inner.page(**asked)
 
 
 @caught_by("overview", "test_a_page_is_what_a_claim_would_find")
@@ -163,12 +110,6 @@ class BulkExpectsWhatThereIs(Mistake):
         return self.inner.bulk(verb, filter=filter, expect=expect, **asked)
 
 
-@caught_by("bulk", "test_a_repeated_request_changes_nothing_more")
-class BulkForgetsRequests(Mistake):
-    def bulk(self, verb: str, *, request: Any = None, **asked: Any) -> Bulk:
-        return self.inner.bulk(verb, **asked)
-
-
 @caught_by("timeline", "test_a_window_has_every_run_that_it_touches")
 class WindowHasOnlyWhatBeganInIt(Mistake):
     def window(self, **asked: Any) -> Window:
@@ -188,19 +129,6 @@ class CountsBackOnTheClockOfTheCaller(Mistake):
         if since is not None:
             asked["from_"] = round((time.time() - since) * 1000)
         return self.inner.window(**asked)
-
-
-@caught_by("timeline", "test_a_window_says_that_it_was_cut")
-class WindowIsCutInSilence(Mistake):
-    def window(self, **asked: Any) -> Window:
-        return self.inner.window(**asked).replace(truncated=False)
-
-
-@caught_by("timeline", "test_a_series_ends_in_what_there_is_now")
-class SeriesCountsBackwards(Mistake):
-    def series(self, **asked: Any) -> Series:
-        series = self.inner.series(**asked)
-        return series.replace(depth={status: line[::-1] for status, line in series.depth.items()})
 
 
 @caught_by("timeline", "test_a_series_counts_and_measures_each_step")
@@ -232,20 +160,56 @@ class PruneLeavesTheFigures(Mistake):
         return pruned
 
 
-@caught_by("figures")
-class SweepsCountTwice(Mistake):
-    """Forgets how far it has counted."""
-
-    def sweep(self, **asked: Any) -> Sweep:
-        self.raw("UPDATE figures SET count = 0 WHERE kind = 'upto' AND name = 'event'")
-        return self.inner.sweep(**asked)
-
-
-@caught_by("figures")
-class CountsOnlyWhatHadEnded(Mistake):
-    """A run that was live when it was counted is never counted as ended."""
-
-    def sweep(self, **asked: Any) -> Sweep:
-        swept = self.inner.sweep(**asked)
-        self.raw("DELETE FROM uncounted_runs")
-        return swept
+caught(
+    "overview",
+    "test_a_view_has_what_has_not_ended_and_what_just_ended",
+    # Shows the first items, and does not say that there are more.
+    leaves_off_in_silence=answers("view", lambda view: view.replace(items=view.items[:3])),
+    # What needs somebody stands anywhere, and may be what is left off.
+    shows_in_order_of_ids=answers(
+        "view", lambda view: view.replace(items=tuple(sorted(view.items, key=lambda item: item.id)))
+    ),
+)
+caught(
+    "overview",
+    "test_the_feed_continues_a_view",
+    views_ahead_of_the_feed=answers("view", lambda view: view.replace(event=view.event + 1)),
+)
+caught(
+    "overview",
+    "test_a_claim_is_shown_with_its_note_and_its_queue",
+    view_mixes_up_the_queue=answers(
+        "view",
+        lambda view: view.replace(holdings=tuple(held.replace(waiters=held.waiters[::-1]) for held in view.holdings)),
+    ),
+)
+caught(
+    "overview",
+    "test_a_session_is_scored_and_told_why",
+    everybody_scores_a_hundred=answers(
+        "view", lambda view: view.replace(sessions=tuple(seat.replace(score=100, reasons=()) for seat in view.sessions))
+    ),
+)
+caught(
+    "overview",
+    "test_a_page_has_what_matches_and_counts_that_obey_the_filter",
+    # Finds the brackets around the labels.
+    searches_the_text_of_lists=asks("page", q=lambda q: None if q == "[" else q),
+)
+caught("overview", "test_pages_follow_each_other_in_every_order", pages_start_again=asks("page", cursor=None))
+caught("bulk", "test_a_repeated_request_changes_nothing_more", bulk_forgets_requests=asks("bulk", request=None))
+caught("timeline", "test_a_window_says_that_it_was_cut", window_is_cut_in_silence=answers("window", truncated=False))
+caught(
+    "timeline",
+    "test_a_series_ends_in_what_there_is_now",
+    series_counts_backwards=answers(
+        "series", lambda series: series.replace(depth={status: line[::-1] for status, line in series.depth.items()})
+    ),
+)
+caught(
+    "figures",
+    # Forgets how far it has counted.
+    sweeps_count_twice=before("sweep", "UPDATE figures SET count = 0 WHERE kind = 'upto' AND name = 'event'"),
+    # A run that was live when it was counted is never counted as ended.
+    counts_only_what_had_ended=after("sweep", "DELETE FROM uncounted_runs"),
+)

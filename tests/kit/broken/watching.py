@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from tests.kit.broken.mistake import Mistake, caught_by
+from tests.kit.broken.mistake import Mistake, answers, caught, caught_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from dibs.model import Event, Pulse
-    from dibs.model.dashboard import Vitals
+    from dibs.model import Pulse
 
 
 @caught_by("pulses", "test_what_is_offered_is_ready_still")
@@ -85,12 +82,6 @@ class EverybodyIsWell(Mistake):
         return pulse.replace(sessions=well)
 
 
-@caught_by("pulses", "test_who_waits_and_who_was_refused_is_counted")
-class ForgetsWhoWaits(Mistake):
-    def pulse(self) -> Pulse:
-        return self.inner.pulse().replace(waiters=0)
-
-
 @caught_by("following", "test_a_schedule_that_falls_due_reaches_a_follower")
 class OverlooksSchedules(Mistake):
     """Tells when the next claim expires, and nothing else that time does."""
@@ -106,23 +97,26 @@ class KnowsNoOwners(Mistake):
         return False
 
 
-@caught_by("live", "test_every_event_after_a_view_is_told_once_and_in_order")
-class LeavesOutWhatTimeDoes(Mistake):
-    """Tells what callers do, and not what expires."""
-
-    def events(self, **asked: Any) -> tuple[Event, ...]:
-        return tuple(event for event in self.inner.events(**asked) if event.kind != "expired")
-
-
-@caught_by("live", "test_renewals_queues_and_sessions_are_told_without_an_event")
-class VitalsCountNoHeartbeats(Mistake):
-    def vitals(self) -> Vitals:
-        vitals: Vitals = self.inner.vitals()
-        return vitals.replace(claims={item: (expires_at, 0) for item, (expires_at, _) in vitals.claims.items()})
-
-
-@caught_by("live", "test_renewals_queues_and_sessions_are_told_without_an_event")
-class VitalsSortTheQueue(Mistake):
-    def vitals(self) -> Vitals:
-        vitals: Vitals = self.inner.vitals()
-        return vitals.replace(queues={item: tuple(sorted(queue)) for item, queue in vitals.queues.items()})
+caught("pulses", "test_who_waits_and_who_was_refused_is_counted", forgets_who_waits=answers("pulse", waiters=0))
+caught(
+    "live",
+    "test_every_event_after_a_view_is_told_once_and_in_order",
+    # Tells what callers do, and not what expires.
+    leaves_out_what_time_does=answers(
+        "events", lambda events: tuple(event for event in events if event.kind != "expired")
+    ),
+)
+caught(
+    "live",
+    "test_renewals_queues_and_sessions_are_told_without_an_event",
+    vitals_count_no_heartbeats=answers(
+        "vitals",
+        lambda vitals: vitals.replace(
+            claims={item: (expires_at, 0) for item, (expires_at, _) in vitals.claims.items()}
+        ),
+    ),
+    vitals_sort_the_queue=answers(
+        "vitals",
+        lambda vitals: vitals.replace(queues={item: tuple(sorted(queue)) for item, queue in vitals.queues.items()}),
+    ),
+)
