@@ -81,11 +81,9 @@ def _dispatch(argv: list[str]) -> int:
 
         return status.without_command(rest)
     if name is None or command is None:
-        from dibs import deprecated
         from dibs.cli import help, words
 
-        renamed = deprecated.command(name) if name else None
-        meant = [*renamed, *rest] if renamed else words.meant(name, rest)
+        meant = words.meant(name, rest)
         if meant is not None:
             return _dispatch(meant)
         return help.without_command(name, rest)
