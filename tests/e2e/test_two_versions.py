@@ -15,7 +15,6 @@ from threading import Thread
 from typing import Any
 
 import apsw
-import psycopg
 import pytest
 
 from dibs.board import connect, make
@@ -117,7 +116,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture(scope="module")
 def next_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return next_version.made(tmp_path_factory.mktemp("sources"))
+    return next_version.made(tmp_path_factory.mktemp("sources"), "postgres")
 
 
 @pytest.fixture
@@ -127,8 +126,8 @@ def versions(next_sources: Path, tmp_path: Path) -> Iterator[tuple[Version, Vers
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A board that the next version has prepared, which adds a column."""
+def store(request: pytest.FixtureRequest, next_sources: Path, tmp_path: Path) -> Iterator[str]:
+    """A board with the column of the next version; on PostgreSQL, as the next version migrated it."""
     if request.param == "sqlite":
         path = str(tmp_path / "board.db")
         make(path, folder=str(tmp_path))
@@ -142,8 +141,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.create_database(name)
     url = server.url(name)
     make(url, folder=str(tmp_path))
-    with psycopg.connect(url, autocommit=True) as connected:
-        connected.execute(next_version.COLUMN.format("dibs.items"))
+    words = [sys.executable, "-m", "dibs.cli.main", "migrate", "--store", url]
+    subprocess.run(words, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(next_sources)}, check=True, cwd=tmp_path)
     yield url
     server.drop_database(name)
 
