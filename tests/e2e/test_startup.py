@@ -47,7 +47,8 @@ FORBIDDEN = {
 #: Runs a command as the script does, then prints what it has imported. `os._exit` would leave before that.
 LIST_MODULES = """
 import sys
-from dibs.cli.main import main
+from dibs.cli.main import main, postpone_collections
+postpone_collections()
 code = main(sys.argv[1:])
 sys.stderr.write("\\n".join(sys.modules))
 sys.exit(code)
@@ -130,7 +131,7 @@ def test_a_hot_command_imports_nothing_heavy(dibs: Dibs, command: str) -> None:
     assert not {name for name in imported if name.startswith(("dibs.server", "dibs.testing", "dibs.cli.demo"))}
     if command in BESIDES:
         ours = {name for name in imported if name.startswith("dibs")}
-        assert "collections" not in imported, "see dibs.store.sqlite"
+        assert not {"keyword", "reprlib"} & imported, "collections is imported: see postpone_collections"
         assert ours == {"dibs", *(f"dibs.{name}" for name in (*COMMON, *BESIDES[command]))}
 
 
@@ -186,6 +187,17 @@ def test_a_hook_imports_nothing_heavy(dibs: Dibs, event: str, tool: str) -> None
     imported = set(done.stderr.split())
     assert "apsw" in imported
     assert not imported & FORBIDDEN
+
+
+def test_the_library_leaves_the_interpreter_as_it_is() -> None:
+    """Only the program `dibs` does without the package `collections`."""
+    script = (
+        "import sys; import dibs.store.sqlite.store, dibs.board, dibs.cli.main; print(sys.modules['collections'].deque)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}"], check=False
+    )
+    assert done.returncode == 0
 
 
 def test_only_the_module_of_the_command_is_imported(dibs: Dibs) -> None:

@@ -17,9 +17,12 @@ from dibs.errors import DibsError, ItemNotFound, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from types import ModuleType
+    from typing import Any, NoReturn
 
     from dibs.cli.context import Cli
+else:
+    ModuleType = type(sys)
 
 #: So many new objects start the garbage collector: more than a claim makes, most of them by its imports. By default
 #: the collector would look through them dozens of times, for a tenth of a claim, and find nothing.
@@ -32,8 +35,30 @@ PIPE_CLOSED = 141
 def run() -> NoReturn:
     """The console scripts `dibs` and `calldibs`."""
     gc.set_threshold(NEW_OBJECTS_MAX)
+    postpone_collections()
     # Skip interpreter shutdown, which costs a tenth of a claim: all output is flushed and the board is closed by now.
     os._exit(main(sys.argv[1:]))
+
+
+class _Collections(ModuleType):
+    """The package `collections` until something asks for more than `collections.abc`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get("collections") is self:
+            del sys.modules["collections"]
+        import collections
+
+        return getattr(collections, name)
+
+
+def postpone_collections() -> None:
+    """apsw imports `collections.abc` for one class. The interpreter has loaded that module already, but the package
+    around it takes as long to import as apsw, a twentieth of a claim, and no claim needs it."""
+    if "collections" not in sys.modules:
+        import _collections_abc
+
+        sys.modules["collections"] = _Collections("collections")
+        sys.modules["collections.abc"] = _collections_abc
 
 
 def main(argv: list[str]) -> int:
