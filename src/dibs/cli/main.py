@@ -41,13 +41,14 @@ def run() -> NoReturn:
 
 
 class _Collections(ModuleType):
-    """The package `collections` until something asks for more than `collections.abc`."""
+    """The package `collections` until something asks it for an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         if sys.modules.get("collections") is self:
-            del sys.modules["collections"]
-        import collections
+            del sys.modules["collections"], sys.modules["collections.abc"]
+        import collections.abc
 
+        vars(self).update(vars(collections))
         return getattr(collections, name)
 
 
