@@ -170,9 +170,7 @@ def read_tables(path: str) -> dict[str, dict[str, Any]]:
             raise mistake(path, (name,), f"{name} must be a table: {TABLES[name].heading}", name)
         if name not in TABLES:
             raise mistake(path, (name,), _unknown_table(name, table), name)
-    from dibs import deprecated
-
-    return {name: deprecated.settings(name, tables.get(name, {}), path) for name in TABLES}
+    return {name: tables.get(name, {}) for name in TABLES}
 
 
 def checked_agents(agents: dict[str, Any], source: str) -> dict[str, dict[str, Any]]:

@@ -132,7 +132,7 @@ def test_the_app_does_everything_but_change_the_schema_or_replace_the_board(fres
     refused(lambda: migrating.migrate(fresh.url("dibs_app")))
     with fresh.connect("dibs_app") as connection:
         for forbidden in (
-            "UPDATE dibs.schema_version SET version = 7",
+            "UPDATE dibs.schema_version SET number = 7",
             "CREATE TABLE dibs.mine (word text)",
             "CREATE TABLE public.mine (word text)",
             "DROP TABLE dibs.items",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs import config, deprecated
+from dibs import config
 from dibs.board import Board
 from dibs.cli.claim_commands import NOTHING
 from dibs.cli.commands import COMMANDS
@@ -111,16 +111,6 @@ def test_every_route_is_there() -> None:
     told = {(code(method)[0], code(path)[0]) for method, path, *_ in table(text, "method", "path")}
     assert {(verb.method, verb.path.replace(":path", "")) for verb in VERBS} <= told
     assert told == {(method, path) for method, path, *_ in reference.operations()}
-
-
-def test_every_deprecated_name_is_listed_with_its_replacement() -> None:
-    rows = table(read("docs/operations/upgrade.md"), "deprecated", "since")
-    told = {(code(old)[0], since, code(new)[0]) for old, since, new in rows}
-    known = [(name, renamed) for name, renamed in (*deprecated.COMMANDS.items(), *deprecated.MODULES.items())]
-    known += [
-        (" ".join(name), renamed) for name, renamed in (*deprecated.OPTIONS.items(), *deprecated.SETTINGS.items())
-    ]
-    assert told == {(name, renamed.since, renamed.to) for name, renamed in known}
 
 
 def test_the_man_pages_are_right_for_groff(tmp_path: Path) -> None:

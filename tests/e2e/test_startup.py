@@ -47,7 +47,8 @@ FORBIDDEN = {
 #: Runs a command as the script does, then prints what it has imported. `os._exit` would leave before that.
 LIST_MODULES = """
 import sys
-from dibs.cli.main import main
+from dibs.cli.main import main, postpone_collections
+postpone_collections()
 code = main(sys.argv[1:])
 sys.stderr.write("\\n".join(sys.modules))
 sys.exit(code)
@@ -130,7 +131,7 @@ def test_a_hot_command_imports_nothing_heavy(dibs: Dibs, command: str) -> None:
     assert not {name for name in imported if name.startswith(("dibs.server", "dibs.testing", "dibs.cli.demo"))}
     if command in BESIDES:
         ours = {name for name in imported if name.startswith("dibs")}
-        assert "collections" not in imported, "see dibs.store.sqlite"
+        assert not {"keyword", "reprlib"} & imported, "collections is imported: see postpone_collections"
         assert ours == {"dibs", *(f"dibs.{name}" for name in (*COMMON, *BESIDES[command]))}
 
 
@@ -186,6 +187,19 @@ def test_a_hook_imports_nothing_heavy(dibs: Dibs, event: str, tool: str) -> None
     imported = set(done.stderr.split())
     assert "apsw" in imported
     assert not imported & FORBIDDEN
+
+
+#: What each of these leaves in `sys.modules` is the package itself.
+WITH_COLLECTIONS = {
+    "the library": "import dibs.store.sqlite.store, dibs.board, dibs.cli.main, collections",
+    "a program that uses it": "from dibs.cli.main import *; postpone_collections(); import collections.abc, asyncio",
+}
+
+
+@pytest.mark.parametrize("code", WITH_COLLECTIONS.values(), ids=WITH_COLLECTIONS.keys())
+def test_only_the_program_dibs_does_without_collections_until_something_needs_it(code: str) -> None:
+    script = f"import sys; sys.path[:] = {sys.path!r}; {code}; assert sys.modules['collections'].__path__"
+    subprocess.run([sys.executable, "-S", "-c", script], check=True)
 
 
 def test_only_the_module_of_the_command_is_imported(dibs: Dibs) -> None:

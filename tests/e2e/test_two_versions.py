@@ -15,7 +15,6 @@ from threading import Thread
 from typing import Any
 
 import apsw
-import psycopg
 import pytest
 
 from dibs.board import connect, make
@@ -118,7 +117,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture(scope="module")
 def next_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return next_version.made(tmp_path_factory.mktemp("sources"))
+    return next_version.made(tmp_path_factory.mktemp("sources"), "postgres")
 
 
 @pytest.fixture
@@ -135,8 +134,8 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, way: str, tmp_path: Path) -> Iterator[str]:
-    """A board that the next version has prepared, which adds a column."""
+def store(request: pytest.FixtureRequest, way: str, next_sources: Path, tmp_path: Path) -> Iterator[str]:
+    """A board with the column of the next version; on PostgreSQL, as the next version migrated it."""
     if way.startswith("sqlite"):
         path = str(tmp_path / "board.db")
         make(path, folder=str(tmp_path))
@@ -150,8 +149,8 @@ def store(request: pytest.FixtureRequest, way: str, tmp_path: Path) -> Iterator[
     server.create_database(name)
     url = server.url(name)
     make(url, folder=str(tmp_path))
-    with psycopg.connect(url, autocommit=True) as connected:
-        connected.execute(next_version.COLUMN.format("dibs.items"))
+    words = [sys.executable, "-m", "dibs.cli.main", "migrate", "--store", url]
+    subprocess.run(words, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(next_sources)}, check=True, cwd=tmp_path)
     yield url
     server.drop_database(name)
 

@@ -1,14 +1,24 @@
-"""A next version of dibs: a copy of the sources in which an item, an answer and an event have one more field."""
+"""A next version of dibs: a copy of the sources in which an item, an answer and an event have one more field, and whose
+schema is one higher."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+from dibs.store.postgres.migrating import SCHEMA_VERSION
+
 SOURCES = Path(__file__).parent.parent.parent / "src" / "dibs"
-#: The names of what is new. The item's has a column, which the migration of such a version would add.
+#: The names of what is new. The item's has a column.
 NEW = frozenset({"flavour", "warmth"})
 COLUMN = "ALTER TABLE {} ADD COLUMN flavour text NOT NULL DEFAULT 'plain'"
+#: The module with the version of each store's schema, and the migration to the next one. Only PostgreSQL serves two
+#: versions at once: this version refuses a file that the next one has opened.
+SCHEMAS = {
+    "postgres": ("migrating.py", COLUMN.format("dibs.items")),
+    "sqlite": ("database.py", COLUMN.format("items")),
+}
+NEXT_SCHEMA = SCHEMA_VERSION + 1
 #: What the next version does otherwise: in which module, in place of what.
 CHANGES = (
     (
@@ -30,21 +40,39 @@ CHANGES = (
         '        "approved": check.flag,\n',
         '        "approved": check.flag,\n        "flavour": _NOTE,\n',
     ),
+    # `of` takes every field.
+    ("store/sql/item_verbs.py", '"existed": existed, "blockers"', '"existed": existed, "warmth": 7, "blockers"'),
+    (
+        "store/postgres/answers.py",
+        '            "renewed": False,\n',
+        '            "renewed": False,\n            "warmth": 7,\n',
+    ),
     # Its functions on PostgreSQL would answer with the column.
     ("store/postgres/answers.py", "    fields = dict(zip(", '    fields = {"flavour": "plain"} | dict(zip('),
 )
 
 
-def made(folder: Path) -> Path:
-    """The folder of the copy, for the PYTHONPATH of its processes."""
+def made(folder: Path, *migrating: str) -> Path:
+    """The folder of the copy, for the PYTHONPATH of its processes, with the next schema of the stores `migrating`."""
     package = folder / "next" / "dibs"
     shutil.copytree(SOURCES, package, ignore=shutil.ignore_patterns("__pycache__"))
     for module, before, after in CHANGES:
-        path = package / module
-        text = path.read_text(encoding="utf-8")
-        assert text.count(before) == 1, f"{module} has {text.count(before)} times: {before}"
-        path.write_text(text.replace(before, after), encoding="utf-8")
+        _replace(package / module, before, after)
+    for store in migrating:
+        module, migration = SCHEMAS[store]
+        _replace(
+            package / "store" / store / module,
+            f"SCHEMA_VERSION = {SCHEMA_VERSION}\n",
+            f"SCHEMA_VERSION = {NEXT_SCHEMA}\n",
+        )
+        (package / "store" / store / "migrations" / f"{NEXT_SCHEMA:04}.sql").write_text(migration, encoding="utf-8")
     return package.parent
+
+
+def _replace(path: Path, before: str, after: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1, f"{path} has {text.count(before)} times: {before}"
+    path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def without_news(told: object) -> object:

@@ -11,7 +11,6 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.errors import StoreUnavailable, StoreUnusable
-from dibs.store.postgres import migrating
 from dibs.store.postgres.migrating import migrate
 from dibs.store.postgres.store import PostgresStore
 from dibs.testing.conformance.asking import refused
@@ -101,65 +100,21 @@ def test_there_is_no_board(server: LocalServer) -> None:
 @pytest.mark.parametrize(("version", "word"), [(99, "upgrade dibs"), (0, "dibs init")])
 def test_the_board_is_of_another_version(harness: PostgresHarness, version: int, word: str) -> None:
     with harness.server.connect(harness.database) as connection:
-        connection.execute("UPDATE dibs.schema_version SET version = %s", [version])
+        connection.execute("UPDATE dibs.schema_version SET number = %s", [version])
     refusal = refused(StoreUnusable, opened, harness.server.url(harness.database))
     assert_in_one_line(refusal, word)
     assert refusal.facts["schema"] == version
 
 
-def test_a_board_of_the_schema_before_is_migrated_with_what_is_on_it(server: LocalServer) -> None:
-    server.create_database("older")
-    url, folder = server.url("older"), Path(migrating.__file__).parent / "migrations"
-    with server.connect("older") as connection:
-        connection.execute("CREATE SCHEMA dibs")
-        connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
-        connection.execute("INSERT INTO dibs.schema_version (version) VALUES (5)")
-        for number in range(1, 6):
-            connection.execute((folder / f"{number:04}.sql").read_bytes())
-        connection.execute(
-            "INSERT INTO dibs.agents"
-            " (name, types, claims_burst, allowed_actions, sensitive_actions, created_at, updated_at)"
-            " VALUES ('coder', '{}', 1, '{}', '{}', 1, 1)"
-        )
-        connection.execute(
-            "INSERT INTO dibs.sessions (id, agent, kind, host, meta, started_at, seen_at)"
-            " VALUES ('main', 'coder', 'cli', '', '{}', 1, 1)"
-        )
-    assert_in_one_line(refused(StoreUnusable, opened, url), "schema 5", "dibs migrate")
-    assert migrate(url) == (5, migrating.SCHEMA_VERSION)
-    with Board(PostgresStore(url, SETTINGS)) as board:
-        assert board.find_session("main").parent is None
-        assert board.start_session("coder", id="sub", parent="main").parent == "main"
-        assert board.end_session("main").session.ended_at is not None
-        assert board.sessions() == ()
-
-
-def test_an_item_from_before_subjects_has_none_and_can_be_given_one(server: LocalServer) -> None:
-    server.create_database("before_subjects")
-    url, folder = server.url("before_subjects"), Path(migrating.__file__).parent / "migrations"
-    with server.connect("before_subjects") as connection:
-        connection.execute("CREATE SCHEMA dibs")
-        connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
-        connection.execute("INSERT INTO dibs.schema_version (version) VALUES (8)")
-        for number in range(1, 9):
-            connection.execute((folder / f"{number:04}.sql").read_bytes())
-        connection.execute(
-            "INSERT INTO dibs.lanes (project, type, action, approved, touches, priority)"
-            " VALUES ('default', 'task', 'task', false, false, 5)"
-        )
-        connection.execute(
-            "INSERT INTO dibs.items (id, project, type, action, title, body, payload, labels, priority, depends_on,"
-            " resources, timeout_seconds, retries, needs_approval, approved, status, created_by, created_at,"
-            " updated_at, attempts, strikes, failures, token, revision, lane)"
-            " VALUES ('old', 'default', 'task', 'task', 'Old', '', '{}', '{}', 5, '{}', '{}', 28800, 0, false, false,"
-            " 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, 1)"
-        )
-    assert migrate(url) == (8, migrating.SCHEMA_VERSION)
-    with Board(PostgresStore(url, SETTINGS)) as board:
-        assert [item.subject for item in board.list()] == [None]
-        assert board.edit("old", subject="gh:1").subject == "gh:1"
-        me = board.start_session("coder").id
-        assert board.claim_subject("gh:1", session=me).item.id == "old"
+def test_a_board_from_before_version_1_is_refused_and_left_alone(harness: PostgresHarness) -> None:
+    url = harness.server.url(harness.database)
+    with harness.server.connect(harness.database) as connection:
+        connection.execute("ALTER TABLE dibs.schema_version RENAME COLUMN number TO version")
+        connection.execute("UPDATE dibs.schema_version SET version = 14")
+    for ask in (opened, migrate, lambda url: PostgresStore(url, SETTINGS, create=True)):
+        assert_in_one_line(refused(StoreUnusable, ask, url), "before schema 1", "dibs export FILE", "dibs import FILE")
+    with harness.server.connect(harness.database) as connection:
+        assert connection.execute("SELECT version FROM dibs.schema_version").fetchall() == [(14,)]
 
 
 @pytest.mark.parametrize(

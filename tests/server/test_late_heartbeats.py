@@ -31,5 +31,5 @@ def test_a_heartbeat_delayed_in_a_stopped_server_ends_nothing_given_since(tmp_pa
                 one.process.send_signal(signal.SIGCONT)
             assert beat.result()["forgotten"] == []
             assert board.get("x").item.status == "in_progress"
-            # Without a word on what it knew of, it is taken at its word, as older clients expect.
+            # Without a word on what it knew of, it is taken at its word, as callers that cannot be late expect.
             assert stopped.ok("POST", "/v1/heartbeat", {"session": "me", "holding": {}})["forgotten"] == ["x"]

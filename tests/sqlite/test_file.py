@@ -82,6 +82,17 @@ def test_a_newer_board_is_refused_and_left_alone(tmp_path: Path) -> None:
         make(tmp_path / "board.db")
 
 
+def test_a_board_from_before_version_1_is_refused_and_left_alone(tmp_path: Path) -> None:
+    connection = make(tmp_path / "board.db").engine.connection()
+    connection.execute("PRAGMA application_id = 0x64696273; PRAGMA user_version = 12; PRAGMA journal_mode = DELETE")
+    connection.close()
+    before = (tmp_path / "board.db").read_bytes()
+    for create in (False, True):
+        with pytest.raises(StoreUnusable, match=r"before schema 1: .* \(dibs export FILE\).* \(dibs import FILE\)"):
+            SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=create)
+    assert (tmp_path / "board.db").read_bytes() == before
+
+
 def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     apsw.Connection(str(tmp_path / "board.db")).execute("CREATE TABLE theirs (x)")
     with pytest.raises(StoreUnusable, match="another program"):
@@ -127,49 +138,6 @@ def test_a_directory_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "board.db").mkdir()
     with pytest.raises(StoreUnusable, match="is a directory"):
         make(tmp_path / "board.db")
-
-
-def test_a_board_of_an_older_schema_is_migrated_with_what_is_on_it(tmp_path: Path) -> None:
-    old = apsw.Connection(str(tmp_path / "board.db"))
-    for number in range(1, 5):
-        old.execute(opening.migration(number)).fetchall()
-    old.execute(f"PRAGMA application_id = {opening.APPLICATION_ID}; PRAGMA user_version = 4").fetchall()
-    old.execute(
-        "INSERT INTO agents (name, types, claims_burst, allowed_actions, sensitive_actions, created_at, updated_at)"
-        " VALUES ('coder', '[]', 1, '[]', '[]', 1, 1)"
-    )
-    old.execute(
-        "INSERT INTO sessions (id, agent, kind, host, meta, started_at, seen_at)"
-        """ VALUES ('main', 'coder', 'cli', 'h', '{"a": 1}', 1, 1)"""
-    )
-    old.close()
-    store = make(tmp_path / "board.db")
-    assert store.find_session("main") == Session(
-        id="main", agent="coder", host="h", meta={"a": 1}, started_at=1, seen_at=1, parent=None
-    )
-    assert store.start_session(Session(id="sub", agent="coder", parent="main")).parent == "main"
-    assert store.end_session("main").session.ended_at is not None
-    assert store.sessions(limit=10) == ()
-    assert store.check() == ()
-
-
-def test_an_item_from_before_subjects_has_none_and_can_be_given_one(tmp_path: Path) -> None:
-    old = apsw.Connection(str(tmp_path / "board.db"))
-    for number in range(1, 7):
-        old.execute(opening.migration(number)).fetchall()
-    old.execute(f"PRAGMA application_id = {opening.APPLICATION_ID}; PRAGMA user_version = 6").fetchall()
-    old.execute(
-        "INSERT INTO items VALUES (1, 'old', 'default', 'task', 'task', NULL, 'Old', '', '{}', '[]', 5, '[]', '[]',"
-        " NULL, 28800.0, 0, 0, 0, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, NULL, NULL)"
-    )
-    old.close()
-    store = make(tmp_path / "board.db")
-    assert [item.subject for item in store.list(limit=10)] == [None]
-    assert store.edit("old", {"subject": "gh:1"}, actor="you").subject == "gh:1"
-    store.start_session(Session(id="me", agent="coder"))
-    new = NewItem(id="new", title="New", subject="gh:1")
-    assert store.claim_subject(new, session="me").item.id == "old"
-    assert store.check() == ()
 
 
 def test_a_migration_killed_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,6 @@ import pytest
 
 from dibs.board import Board, connect
 from dibs.errors import Invalid, StoreUnusable
-from dibs.store.sqlite import database as opening
-from dibs.store.sqlite.database import migration
 
 KEY = "INSERT INTO keys (id, role, digest, created_at) VALUES ('evil', 'admin', 'digest', 0)"
 
@@ -88,13 +86,12 @@ def test_a_damaged_backup_is_refused_before_anything_is_touched(board: Board, ba
     assert list(board.export()) == before
 
 
-def test_a_backup_of_an_older_schema_is_restored_and_ends_up_like_any_other(board: Board, tmp_path: Path) -> None:
-    old = apsw.Connection(str(tmp_path / "old.db"))
-    old.execute(f"{migration(1)}; PRAGMA application_id = {opening.APPLICATION_ID}; PRAGMA user_version = 1").fetchall()
-    old.close()
-    board.restore(str(tmp_path / "old.db"))
-    assert board.list() == ()
-    assert board.check() == ()
+def test_a_backup_from_before_version_1_is_refused_and_told_how_it_comes_over(board: Board, backup: Path) -> None:
+    tamper(backup, "PRAGMA application_id = 0x64696273; PRAGMA user_version = 12")
+    before = list(board.export())
+    with pytest.raises(StoreUnusable, match=r"cannot be restored: .* before schema 1: .*dibs export FILE"):
+        board.restore(str(backup))
+    assert list(board.export()) == before
 
 
 def test_a_hostile_board_cannot_be_copied(board: Board, tmp_path: Path) -> None:

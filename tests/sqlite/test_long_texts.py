@@ -12,7 +12,6 @@ import pytest
 from dibs.board import Board
 from dibs.config import DEFAULTS
 from dibs.store.sql import rows
-from dibs.store.sqlite import database
 from dibs.store.sqlite.store import SqliteStore
 from dibs.store.sqlite.transaction import LONG_TEXTS_MIN
 from dibs.text import json_text
@@ -93,23 +92,3 @@ def test_a_long_payload_is_exported_imported_and_pruned(board: Board, tmp_path: 
         assert copy.store.prune(older_than_seconds=0, limit=10).items == 1
         database_of_copy = apsw.Connection(str(tmp_path / "copy.db"))
         assert database_of_copy.execute("SELECT count(*) FROM long_texts").fetchall() == [(0,)]
-
-
-def test_the_migration_moves_long_texts(tmp_path: Path) -> None:
-    path = str(tmp_path / "board.db")
-    old = apsw.Connection(path)
-    for number in range(1, 11):
-        old.execute(database.migration(number)).fetchall()
-    old.execute(f"PRAGMA application_id = {database.APPLICATION_ID}; PRAGMA user_version = 10").fetchall()
-    old.close()
-    with apsw.Connection(path) as old:
-        for id, payload in (("long", '{"log": "' + "x" * LONG_TEXTS_MIN + '"}'), ("short", '{"a": 1}')):
-            old.execute(
-                "INSERT INTO items VALUES (NULL, ?, 'default', 'task', 'task', NULL, 'Old', '', ?, '[]', 5, '[]', '[]',"
-                " NULL, 28800.0, 0, 0, 0, 'ready', 'you', 1, 1, 0, 0, 0, 0, 1, NULL, NULL, NULL, 0)",
-                (id, payload),
-            )
-    with Board(SqliteStore(path, DEFAULTS)) as board:
-        assert board.get("long").item.payload == {"log": "x" * LONG_TEXTS_MIN}
-        assert board.get("short").item.payload == {"a": 1}
-        assert [(id, own > 0) for id, own, _ in stored(board)] == [("long", False), ("short", True)]

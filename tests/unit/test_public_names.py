@@ -1,13 +1,10 @@
-"""The names that programs may import: those of the documents and the examples, also under their earlier modules."""
+"""The names that programs may import: those of the documents and the examples."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 
 import pytest
-
-from dibs import deprecated
 
 #: The last module is for authors of stores.
 PUBLIC = {
@@ -28,15 +25,3 @@ PUBLIC = {
 def test_a_public_name_can_be_imported(module: str) -> None:
     found = importlib.import_module(module)
     assert [name for name in PUBLIC[module].split() if not hasattr(found, name)] == []
-
-
-@pytest.mark.parametrize("module", deprecated.MODULES)
-def test_an_earlier_module_has_the_same_classes_and_warns(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.warns(DeprecationWarning, match=f"{module} is deprecated since 0.1.0; use dibs.sdk") as warned:
-        earlier = importlib.import_module(module)
-    assert len(warned) == 1
-    now = importlib.import_module(deprecated.MODULES[module].to)
-    assert earlier.__all__
-    for name in earlier.__all__:
-        assert getattr(earlier, name) is getattr(now, name)

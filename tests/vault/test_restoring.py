@@ -104,7 +104,7 @@ def test_an_index_and_a_backup_that_lack_a_younger_table_get_it(harness: Harness
     connection = apsw.Connection(str(root / ".dibs/vault.db"))
     connection.execute("DROP TABLE vault_told; DROP TABLE vault_redo")
     connection.close()
-    connection = apsw.Connection(path)  # a backup has none of these tables; one of an older version has some
+    connection = apsw.Connection(path)  # a backup has none of these tables; a copy that SQLite made has some
     for statement in TABLES:
         if "vault_told" not in statement and "vault_redo" not in statement:
             connection.execute(statement)

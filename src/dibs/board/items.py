@@ -70,9 +70,7 @@ class ItemVerbs(BoardBase):
     ) -> Page[Item]:
         after = None if after is None else check.item_id(after, "after")
         filters: dict[str, Any] = {"statuses": statuses, "projects": projects, "types": types, "labels": labels}
-        if subject is not None:
-            filters["subject"] = subject  # not sent otherwise: a server of an older version does not know it
-        return self._call(self.store.list, **filters, after=after, limit=limit, bytes_max=bytes_max)
+        return self._call(self.store.list, **filters, subject=subject, after=after, limit=limit, bytes_max=bytes_max)
 
     def bulk(
         self,
@@ -134,10 +132,10 @@ class ItemVerbs(BoardBase):
             "revision": revision,
             "actor": actor,
             "relabel": relabel,
+            "session": session,
+            "token": token,
+            **parts,
         }
-        # Not passed if they are not given: a server of an older version, and kept answers, do not know them.
-        given = {**parts, "session": session, "token": token}
-        parameters |= {name: value for name, value in given.items() if value is not None}
         return self._call(self.store.edit, item, **parameters, request_id=request_id)
 
     def cancel(

@@ -143,15 +143,13 @@ class WorkVerbs(BoardBase):
         transaction, before the search.
         """
         wait_seconds = check.number(wait_seconds, "wait_seconds", low=0, high=1e9)
-        parameters: dict[str, Any] = {"types": types, "projects": projects, "n": n, "ttl_seconds": ttl_seconds}
-        if wanted := check.names(labels, "labels"):
-            parameters["labels"] = wanted  # not sent otherwise: a server of an older version does not know it
+        wanted = {"types": types, "projects": projects, "labels": labels, "n": n, "ttl_seconds": ttl_seconds}
         finished = {} if done is None else check.finished(done)
         checked = self._checked(
             self.store.next,
             (),
             request_id,
-            {"session": check.session_id(session), "agent": agent, **parameters, "done": finished},
+            {"session": check.session_id(session), "agent": agent, **wanted, "done": finished},
         )
         grants = self.store.next(**checked)
         if grants or wait_seconds <= 0:

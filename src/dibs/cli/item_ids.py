@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dibs.cli import identity
 from dibs.cli.words import OWN
-from dibs.errors import DibsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +36,8 @@ def resolve(cli: Cli, command: str, error: ItemNotFound) -> int | None:
     short: str = args.item
     if error.facts.get("item") != short:
         raise error
-    try:
-        found = _own(cli, short) if command in OWN else cli.board.ids(short, limit=NAMED + 1)
-        candidates = found or _alike(cli, short)
-    except DibsError:  # a server of an older version has no such verb
-        raise error from None
+    found = _own(cli, short) if command in OWN else cli.board.ids(short, limit=NAMED + 1)
+    candidates = found or _alike(cli, short)
     is_allowed = command in READS or command in OWN or identity.can_confirm(cli)
     if len(found) != 1 or not is_allowed:
         raise _named(error, short, candidates)

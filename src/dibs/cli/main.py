@@ -17,9 +17,12 @@ from dibs.errors import DibsError, ItemNotFound, StoreUnavailable, StoreUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from types import ModuleType
+    from typing import Any, NoReturn
 
     from dibs.cli.context import Cli
+else:
+    ModuleType = type(sys)
 
 #: So many new objects start the garbage collector: more than a claim makes, most of them by its imports. By default
 #: the collector would look through them dozens of times, for a tenth of a claim, and find nothing.
@@ -32,8 +35,31 @@ PIPE_CLOSED = 141
 def run() -> NoReturn:
     """The console scripts `dibs` and `calldibs`."""
     gc.set_threshold(NEW_OBJECTS_MAX)
+    postpone_collections()
     # Skip interpreter shutdown, which costs a tenth of a claim: all output is flushed and the board is closed by now.
     os._exit(main(sys.argv[1:]))
+
+
+class _Collections(ModuleType):
+    """The package `collections` until something asks it for an attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get("collections") is self:
+            del sys.modules["collections"], sys.modules["collections.abc"]
+        import collections.abc
+
+        vars(self).update(vars(collections))
+        return getattr(collections, name)
+
+
+def postpone_collections() -> None:
+    """apsw imports `collections.abc` for one class. The interpreter has loaded that module already, but the package
+    around it takes as long to import as apsw, a twentieth of a claim, and no claim needs it."""
+    if "collections" not in sys.modules:
+        import _collections_abc
+
+        sys.modules["collections"] = _Collections("collections")
+        sys.modules["collections.abc"] = _collections_abc
 
 
 def main(argv: list[str]) -> int:
@@ -81,11 +107,9 @@ def _dispatch(argv: list[str]) -> int:
 
         return status.without_command(rest)
     if name is None or command is None:
-        from dibs import deprecated
         from dibs.cli import help, words
 
-        renamed = deprecated.command(name) if name else None
-        meant = [*renamed, *rest] if renamed else words.meant(name, rest)
+        meant = words.meant(name, rest)
         if meant is not None:
             return _dispatch(meant)
         return help.without_command(name, rest)

@@ -255,11 +255,9 @@ class Parser:
             equals = value
         option = self.options.get(name)
         if option is None:
-            from dibs import deprecated
             from dibs.cli import words
 
-            known = deprecated.option(self.name, name) or words.option_alias(self.name, name, self.options)
-            option = self.options.get(known or "")
+            option = self.options.get(words.option_alias(self.name, name, self.options) or "")
             if option is None:
                 about = words.option_hint(self.name, name, self.options)
                 raise self.error(f"dibs {self.name} has no option {name}; {about}")

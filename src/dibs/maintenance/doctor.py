@@ -306,7 +306,7 @@ class Examination:
             yield _overdue(None, f"session {session} {holds} items, and its owner process {process.pid} is dead")
 
     def _check_parents(self) -> Iterator[Finding]:
-        """The parent of a live session is live. A client of an older version does not end the children."""
+        """The parent of a live session is live."""
         for session in self.sessions.values():
             if session.parent is not None and session.parent not in self.sessions:
                 what = f"session {session.id} is live, and its parent session {session.parent} has ended"

@@ -200,7 +200,7 @@ class WrittenVerbs(Store):
     # Whole boards
 
     def prune(self, *, older_than_seconds: float, limit: int | None, dry_run: bool = False) -> Prune:
-        body = {"older_than_seconds": older_than_seconds, "limit": limit} | ({"dry_run": True} if dry_run else {})
+        body = {"older_than_seconds": older_than_seconds, "limit": limit, "dry_run": dry_run}
         # A repeated request would report only the items that the first one left.
         return _decoded(Prune, self._client.ask("POST", "/v1/prune", body, repeatable=False))
 

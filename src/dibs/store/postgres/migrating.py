@@ -12,9 +12,10 @@ import os
 import psycopg
 
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.store.contract import BEFORE_SCHEMA_1
 from dibs.store.postgres.connections import connect, explain, refuse_other_encodings
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 1
 _HERE = os.path.dirname(__file__)
 _LOCK = 25697
 #: How long a migration waits for another one, and for a table.
@@ -32,12 +33,8 @@ def migrate(url: str) -> tuple[int, int]:
             if before > SCHEMA_VERSION:
                 raise too_new(before)
             for number in range(before + 1, SCHEMA_VERSION + 1):
-                if number == 1:
-                    connection.execute("CREATE SCHEMA IF NOT EXISTS dibs")
-                    connection.execute("CREATE TABLE dibs.schema_version (version integer NOT NULL)")
-                    connection.execute("INSERT INTO dibs.schema_version (version) VALUES (0)")
                 _run(connection, os.path.join(_HERE, "migrations", f"{number:04}.sql"))
-                connection.execute("UPDATE dibs.schema_version SET version = %s", (number,))
+                connection.execute("UPDATE dibs.schema_version SET number = %s", (number,))
             for path in sorted(glob.glob(os.path.join(_HERE, "functions", "*.sql"))):
                 _run(connection, path)
             return before, SCHEMA_VERSION
@@ -77,11 +74,17 @@ def _holder(connection: psycopg.Connection[tuple[object, ...]]) -> str:
 
 
 def version(connection: psycopg.Connection[tuple[object, ...]]) -> int:
-    """The version of the schema; 0 without a board."""
-    row = connection.execute("SELECT pg_catalog.to_regclass('dibs.schema_version') IS NOT NULL").fetchone()
-    if row is None or not row[0]:
+    """The version of the schema; 0 without a board. A schema from before version 1 is refused."""
+    column = connection.execute(
+        "SELECT attname FROM pg_catalog.pg_attribute"
+        " WHERE attrelid = pg_catalog.to_regclass('dibs.schema_version') AND attnum = 1"
+    ).fetchone()
+    if column is None:
         return 0
-    row = connection.execute("SELECT version FROM dibs.schema_version").fetchone()
+    # Before version 1, the column was called `version`.
+    if column[0] != "number":
+        raise StoreUnusable(f"the board {BEFORE_SCHEMA_1}")
+    row = connection.execute("SELECT number FROM dibs.schema_version").fetchone()
     return 0 if row is None else int(str(row[0]))
 
 

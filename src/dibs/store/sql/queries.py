@@ -28,7 +28,7 @@ SESSION = (
     *("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key"),
     "parent",
 )
-#: The columns of an item on SQLite that may be in a table of their own: see migration 11.
+#: The columns of an item on SQLite that may be in the table `long_texts` instead.
 LONG_TEXTS = {
     "body": "iif(items.payload = '', (SELECT body FROM long_texts WHERE item = items.id), items.body)",
     "payload": "iif(items.payload = '', (SELECT payload FROM long_texts WHERE item = items.id), items.payload)",

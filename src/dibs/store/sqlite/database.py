@@ -10,7 +10,7 @@ import apsw
 
 from dibs.config import Settings
 from dibs.errors import DibsError, StoreUnavailable, StoreUnusable
-from dibs.store.contract import FULL, READ_ONLY
+from dibs.store.contract import BEFORE_SCHEMA_1, FULL, READ_ONLY
 from dibs.store.sqlite import side_files
 from dibs.store.sqlite.lock import FairLock
 from dibs.system.mounts import filesystem_type
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: "dibs" in ASCII, so that `file` and other programs recognize the database.
-APPLICATION_ID = 0x64696273
-SCHEMA_VERSION = 12
+#: "Dibs" in ASCII, so that `file` and other programs recognize the database.
+APPLICATION_ID = 0x44696273
+#: "dibs": the id of a board from before version 1 of the schema.
+ID_BEFORE_1 = 0x64696273
+SCHEMA_VERSION = 1
 #: Small, because a process that finds a WAL without its index (the -shm file) has to read the whole WAL.
 CHECKPOINT_PAGES = 250
 #: The size of a WAL of that many pages, each with its frame header.
@@ -157,8 +159,11 @@ def checkpoint(connection: apsw.Connection, path: str, *, always: bool) -> None:
 
 
 def schema_version(connection: apsw.Connection, path: str) -> int:
-    """The version of the schema; 0 for an empty database. A foreign database or a newer schema is refused."""
+    """The version of the schema; 0 for an empty database. A foreign database, a newer schema and one from before
+    version 1 are refused."""
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
+    if application == ID_BEFORE_1:
+        raise StoreUnusable(f"{path} {BEFORE_SCHEMA_1}", path=path)
     # The application id is read twice: another process may create the board in between.
     if (
         application != APPLICATION_ID

@@ -292,7 +292,7 @@ class VaultStore(SqliteVerbs, Store):
 
         seen, _ = self.cycle.disk.scan()
         connection.execute("BEGIN IMMEDIATE")
-        # Backups lack these tables. Those of older versions have them, about the files of their time and place.
+        # Backups lack these tables. A copy that SQLite made has them, about the files of its time and place.
         for table in NAMES:
             connection.execute(f"DROP TABLE IF EXISTS {table}")
         create_tables(connection)

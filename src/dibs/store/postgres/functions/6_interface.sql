@@ -90,8 +90,6 @@ BEGIN
     PERFORM dibs.refuse_bound(p_session);
 END $$;
 
-DROP FUNCTION IF EXISTS dibs.check_answer(json, text);
-
 -- Invalid input is an error, not a refusal.
 CREATE OR REPLACE FUNCTION dibs.check_answer(answer json) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -123,12 +121,6 @@ LANGUAGE sql AS $$
                            FROM dibs.claims WHERE item = p_item)))
 $$;
 
--- Version 3 of the schema had no p_ttl_seconds. Two functions of one name, with and without it, would be ambiguous, so the older
--- one is dropped, and its grants go to the new one.
-SELECT set_config('dibs.callers', (SELECT proacl::text FROM pg_proc
-    WHERE oid = to_regprocedure('dibs.claim_work_item(text, text, text)')), true);
-DROP FUNCTION IF EXISTS dibs.claim_work_item(text, text, text);
-
 CREATE OR REPLACE FUNCTION dibs.claim_work_item(
     p_work_item_id text, p_agent_type text, p_agent_instance_id text, p_ttl_seconds double precision DEFAULT NULL
 ) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -146,18 +138,6 @@ BEGIN
         PERFORM dibs.record_refusal('claim_failed', p_work_item_id, p_agent_instance_id, answer);
     END IF;
     RETURN answer ->> 'no' IS NULL;
-END $$;
-
-DO $$
-DECLARE
-    caller record;
-BEGIN
-    FOR caller IN
-        SELECT DISTINCT r.rolname FROM aclexplode(nullif(current_setting('dibs.callers', true), '')::aclitem[]) a
-        JOIN pg_roles r ON r.oid = a.grantee WHERE a.privilege_type = 'EXECUTE'
-    LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION dibs.claim_work_item TO %I', caller.rolname);
-    END LOOP;
 END $$;
 
 -- Claim the best ready item for this agent; no row if there is none within the agent's limits.

@@ -1,7 +1,0 @@
--- What a key is for, when it was last used, and the key that it or its predecessors replace (see `rotate_key`). And when the board
--- was last backed up, and a server last tried whether it can write; neither is exported.
-ALTER TABLE keys ADD COLUMN name TEXT;
-ALTER TABLE keys ADD COLUMN last_used_at INTEGER;
-ALTER TABLE keys ADD COLUMN line TEXT;
-
-INSERT INTO meta (name, value) VALUES ('last_backup_at', 0), ('write_tried_at', 0);
