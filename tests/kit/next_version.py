@@ -40,8 +40,6 @@ CHANGES = (
         '        "approved": check.flag,\n',
         '        "approved": check.flag,\n        "flavour": _NOTE,\n',
     ),
-    # `of` takes every field.
-    ("store/sql/item_verbs.py", '"existed": existed, "blockers"', '"existed": existed, "warmth": 7, "blockers"'),
     (
         "store/postgres/answers.py",
         '            "renewed": False,\n',

@@ -119,7 +119,8 @@ def test_whoever_chooses_some_kinds_chooses_kinds_that_there_are() -> None:
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_statements_choose_kinds_that_there_are(store: str) -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "store" / store).glob("*.sql"))
+    files = [path for folder in (store, "sql") for path in (SOURCE / "store" / folder).glob("*.sql")]
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
     chosen = [re.findall(r"'(\w+)'", kinds) for kinds in re.findall(r"\be\.kind (?:NOT )?IN \(([^)]*)\)", text)]
     assert {kind for kinds in chosen for kind in kinds} <= BY_NAME.keys()
     assert list(series.COUNTED) in chosen, "events_in_series"
