@@ -45,6 +45,9 @@ def stored(text: str) -> dict[str, Any]:
     """The object of a stored text, and a long one with that text. A program that writes SQL may have written it on
     several lines: then it is encoded again."""
     found: dict[str, Any] = loads(text)
+    if type(found) is not dict:
+        # A dict can be made of a list of two letters each.
+        raise TypeError("not an object")
     if len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
         return found
     return Encoded(found, text)
@@ -52,7 +55,7 @@ def stored(text: str) -> dict[str, Any]:
 
 def as_object(given: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping as an object, with its text if it has one."""
-    return given if isinstance(given, dict) else dict(given)
+    return given if isinstance(given, dict) else {**given}
 
 
 def merged(known: dict[str, Any], given: dict[str, Any] | None) -> dict[str, Any]:
