@@ -152,9 +152,7 @@ _SAME: tuple[Turn, Turn] = (None, None)
 
 def _encoders(kind: type[Value]) -> tuple[tuple[str, Turn], ...]:
     nested = kind.nested()
-    found = tuple(
-        (name, encode if name in nested else TURNS.get(word, _SAME)[0]) for name, word in kind._kinds.items()
-    )
+    found = tuple((name, encode if name in nested else TURNS.get(word, _SAME)[0]) for name, word in kind._kinds.items())
     _ENCODERS[kind] = found
     return found
 
