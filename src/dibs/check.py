@@ -278,7 +278,7 @@ def new_item(given: Mapping[str, object]) -> NewItem:
             raise Invalid(f"an item has no field {field!r}", field=field)
     found: dict[str, Any] = {"title": "", **given}
     found_id = item_id(found["id"]) if found.get("id") is not None else ""
-    found |= {field: _content(value, field) for field, value in found.items() if field != "id"}
+    found |= {field: content(value, field) for field, value in found.items() if field != "id"}
     return NewItem(**{**found, "id": found_id})
 
 
@@ -289,10 +289,11 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
     for field in given:
         if field not in EDITABLE:
             raise Invalid(f"{field!r} cannot be edited; {', '.join(EDITABLE)} can", field=field)
-    return {field: _content(value, field) for field, value in given.items()}
+    return {field: content(value, field) for field, value in given.items()}
 
 
-def _content(given: object, field: str) -> Any:
+def content(given: object, field: str) -> Any:
+    """A field of an item as a caller gives it."""
     return _checked(given, field, NewItem._hints[field])
 
 

@@ -56,7 +56,7 @@ VALUES: dict[str, Any] = {}
 def _resolve(annotation: str) -> Any:
     """The type that an annotation names, with models in place of values. `get_type_hints` needs a class to read."""
     holder = type("Holder", (), {"__annotations__": {"value": annotation}})
-    return get_type_hints(holder, globalns=NAMES, localns=VALUES)["value"]
+    return get_type_hints(holder, globalns=NAMES, localns=VALUES, include_extras=True)["value"]
 
 
 def _wire_fields(kind: type[Value]) -> dict[str, Any]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 
-from dibs.store.sql.queries import COLUMNS, Statements
+from dibs.store.sql.queries import COLUMNS, KINDS, Statements
 
-JSON = frozenset({"payload", "links", "cost", "checks", "data", "meta", "details"})
+#: The kinds that are columns of type json, and those of type text[].
+JSON = frozenset({"Json", "Meta", "Checks", "Facts"})
+LISTS = frozenset({"Names", "ItemIds", "Resources", "Texts"})
 #: The items that have not ended, in parts of which each has an index; items in progress are found through their claims.
 LIVE_ITEMS = """(
     SELECT * FROM dibs.items WHERE status IN ('pending_approval', 'blocked', 'parked')
@@ -21,28 +23,30 @@ LIVE_ITEMS = """(
               WHERE status = 'ready' AND offered_to IS NOT NULL AND offer_expires_at IS NOT NULL
     UNION ALL SELECT i.* FROM dibs.claims c JOIN dibs.items i ON i.id = c.item WHERE i.status = 'in_progress'
 ) AS live_items"""
-LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
 
 
-def _read(column: str) -> str:
-    if column in JSON:
+def _read(row: str, column: str) -> str:
+    kind = KINDS[row].get(column)
+    if kind in JSON:
         return f"{column}::text"
-    return f"to_json({column})::text" if column in LISTS else column
+    return f"to_json({column})::text" if kind in LISTS else column
 
 
-def _parameter(column: str) -> str:
-    if column in JSON:
+def _parameter(row: str, column: str) -> str:
+    kind = KINDS[row].get(column)
+    if kind in JSON:
         return f":{column}::json"
-    return f"ARRAY(SELECT json_array_elements_text(:{column}::json))" if column in LISTS else f":{column}"
+    return f"ARRAY(SELECT json_array_elements_text(:{column}::json))" if kind in LISTS else f":{column}"
 
 
 def expand(text: str) -> str:
     """Expand the macros, and turn parameters into psycopg's."""
     text = text.replace("@live_items", LIVE_ITEMS)
     for name, columns in COLUMNS.items():
+        row = name if name in KINDS else "item"
         text = text.replace(f"@columns_of_{name}", ", ".join(columns))
-        text = text.replace(f":@{name}", ", ".join(map(_parameter, columns)))
-        text = text.replace(f"@{name}", ", ".join(map(_read, columns)))
+        text = text.replace(f":@{name}", ", ".join([_parameter(row, column) for column in columns]))
+        text = text.replace(f"@{name}", ", ".join([_read(row, column) for column in columns]))
     return re.sub(r"(?<![:\w]):([a-z_]+)", r"%(\1)s", text.replace("%", "%%"))
 
 

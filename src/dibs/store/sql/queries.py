@@ -9,35 +9,36 @@ from __future__ import annotations
 
 import os
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Key, Run, SoftClaim, Ticket
+from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OWNER = ("boot_id", "pid_namespace", "pid", "start_time")
-SESSION = (
-    *("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key"),
-    "parent",
-)
+    from dibs.value import Value
+
+#: The records that are rows.
+ROWS: dict[str, type[Value]] = {
+    **{"item": Item, "claim": Claim, "run": Run, "event": Event, "activity": Activity, "agent": Agent},
+    **{"session": Session, "ticket": Ticket, "soft_claim": SoftClaim, "key": Key},
+}
+#: For each, its columns and their kinds. The owner of a session is in columns of its own.
+KINDS = {
+    name: {
+        column: word
+        for field, kind in record._kinds.items()
+        for column, word in (Owner._kinds.items() if kind == "Owner" else ((field, kind),))
+    }
+    for name, record in ROWS.items()
+}
 #: The columns of an item on SQLite that may be in a table of their own: see migration 11.
 LONG_TEXTS = {
     "body": "iif(items.payload = '', (SELECT body FROM long_texts WHERE item = items.id), items.body)",
     "payload": "iif(items.payload = '', (SELECT payload FROM long_texts WHERE item = items.id), items.payload)",
 }
-COLUMNS = {
-    "item": Item._fields,
+COLUMNS = {name: tuple(columns) for name, columns in KINDS.items()} | {
     "whole_item": tuple(LONG_TEXTS.get(name, f"items.{name}") for name in Item._fields),
     "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
-    "claim": Claim._fields,
-    "run": Run._fields,
-    "event": Event._fields,
-    "activity": Activity._fields,
-    "agent": Agent._fields,
-    "session": SESSION,
-    "ticket": Ticket._fields,
-    "soft_claim": SoftClaim._fields,
-    "key": Key._fields,
 }
 #: Searched in this order, so that a claim reads only the first file.
 FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", "webhooks.sql")

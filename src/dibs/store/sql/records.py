@@ -7,8 +7,6 @@ one that the board can give.
 
 from __future__ import annotations
 
-from functools import cache
-
 from dibs import check, run_checks
 from dibs.errors import Invalid
 from dibs.model import STATUSES, Item, NewItem
@@ -29,6 +27,7 @@ SECONDS_MAX = 1e9
 #: An event or a kept answer contains whole items, each with a body and a payload.
 DATA_BYTES_MAX = 8 * check.TEXT_BYTES_MAX
 DATA_DEPTH_MAX = check.JSON_DEPTH_MAX + 10
+_CHECKS_OF: dict[type[Value], dict[str, Check]] = {}
 
 
 def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
@@ -49,15 +48,17 @@ def check_value(value: Value) -> None:
         check_content(value)
 
 
-@cache
 def checks_of(kind: type[Value]) -> dict[str, Check]:
     """How the fields of a record are checked. `check_content` checks the content of an item as a whole."""
+    if kind in _CHECKS_OF:
+        return _CHECKS_OF[kind]
     left_out = NewItem._names if issubclass(kind, Item) else ()
-    return {
+    found = _CHECKS_OF[kind] = {
         name: CHECKS[word] if kind._hints[name] == word else _optional(CHECKS[word])
         for name, word in kind._kinds.items()
         if name not in left_out
     }
+    return found
 
 
 def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
