@@ -60,7 +60,7 @@ def in_a_row(value: Value) -> Value:
     encoded = rows.encode(value)
     columns = [encoded[name] for name in value._fields]
     row = sqlite3.connect(":memory:").execute(f"SELECT {', '.join('?' * len(columns))}", columns).fetchone()
-    return rows.value(type(value), row)
+    return rows.reader(type(value))(row)
 
 
 def has_a_row(kind: type[Value]) -> bool:

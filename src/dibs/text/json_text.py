@@ -45,10 +45,8 @@ def stored(text: str) -> dict[str, Any]:
     """The object of a stored text, and a long one with that text. A program that writes SQL may have written it on
     several lines: then it is encoded again."""
     found: dict[str, Any] = loads(text)
-    if type(found) is not dict:
-        # A dict can be made of a list of two letters each.
-        raise TypeError("not an object")
-    if len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
+    # Of a list of words with two letters each, `dict` makes an object.
+    if type(found) is not dict or len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
         return found
     return Encoded(found, text)
 

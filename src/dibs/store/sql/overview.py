@@ -124,8 +124,11 @@ def brief(item: Item) -> Brief:
     return Brief(**{name: fields[name] for name in Brief._fields if name in fields})
 
 
+_read_brief = rows.reader(Brief)
+
+
 def brief_of_row(row: rows.Row) -> Brief:
-    made = rows.value(Brief, row)
+    made = _read_brief(row)
     made.__dict__.update(Brief._defaults)
     return made
 

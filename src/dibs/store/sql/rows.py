@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 LATE_MIN = 2000
 #: The status of a dependency that a file of a vault names and that does not exist yet.
 MISSING = "missing"
-#: For each class of values, the fields that are JSON in a row, and what reads the fields that are not as in a row.
+#: What a decoder of JSON raises.
+NO_JSON = (AttributeError, TypeError, ValueError, RecursionError)
+#: For each class of values, the fields that are JSON in a row.
 _JSON_FIELDS: dict[type[Value], tuple[str, ...]] = {}
-_READERS: dict[type[Value], tuple[tuple[str, Callable[[Any], Any]], ...]] = {}
 
 
 def encode(value: Value) -> dict[str, Any]:
@@ -41,19 +42,6 @@ def encode(value: Value) -> dict[str, Any]:
 def plain(value: Value) -> dict[str, Any]:
     """A value as parameters of a statement that uses none of its JSON columns, so that nothing is encoded."""
     return value.__dict__
-
-
-def value(kind: type[V], row: Row) -> V:
-    """The value whose fields are the first columns of a row."""
-    made = kind.of_row(row)
-    fields = made.__dict__
-    for name, read in _READERS[kind] if kind in _READERS else _readers(kind):
-        fields[name] = read(fields[name])
-    return made
-
-
-def item(row: Row) -> Item:
-    return value(Item, row)
 
 
 def item_with_run(row: Row) -> tuple[Item, Run | None]:
@@ -82,50 +70,18 @@ def blocker(item: str, status: str) -> Blocker:
     return Blocker(item=item, status=status, will_move=status not in (*ENDED, MISSING))
 
 
-def claim(row: Row) -> Claim:
-    return Claim.of_row(row)
-
-
-def run(row: Row) -> Run:
-    return value(Run, row)
-
-
-def ticket(row: Row) -> Ticket:
-    return Ticket.of_row(row)
-
-
-def soft_claim(row: Row) -> SoftClaim:
-    return SoftClaim.of_row(row)
-
-
-def event(row: Row) -> Event:
-    return value(Event, row)
-
-
-def activity(row: Row) -> Activity:
-    return value(Activity, row)
-
-
-def agent(row: Row) -> Agent:
-    return value(Agent, row)
-
-
 def session(row: Row) -> Session:
     """A session, whose owner is in the columns of its fields, all null without one."""
     start = Session._fields.index("owner")
     end = start + len(Owner._fields)
     owner = None if row[start] is None else Owner.of_row(row[start:end])
-    return value(Session, (*row[:start], owner, *row[end:]))
+    return _session((*row[:start], owner, *row[end:]))
 
 
 def encode_session(value: Session) -> dict[str, Any]:
     columns = encode(value)
     owner = columns.pop("owner")
     return columns | (dict.fromkeys(Owner._fields) if owner is None else owner.as_dict())
-
-
-def key(row: Row) -> Key:
-    return Key.of_row(row)
 
 
 def until_size(
@@ -155,15 +111,16 @@ def grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
 
 
 def loads(text: str) -> Any:
-    return _decoded(json_text.loads, text)
+    """The data of a JSON column. Only in a damaged board it is not JSON."""
+    try:
+        return json_text.loads(text)
+    except NO_JSON as error:
+        raise _damaged("no JSON", error) from error
 
 
 def stored(text: str) -> dict[str, Any]:
     """An object, and a long one with its text."""
-    if text == "{}":
-        return {}
-    found: dict[str, Any] = _decoded(json_text.stored, text)
-    return found
+    return _object(text, json_text.stored)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -175,28 +132,26 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str, decode: Callable[[str], Any] = json_text.loads) -> dict[str, Any]:
     if text == "{}":
         return {}
-    found = loads(text)
-    if type(found) is not dict:
+    try:
+        found: dict[str, Any] = decode(text)
+    except NO_JSON as error:
+        raise _damaged("no JSON", error) from error
+    if not isinstance(found, dict):
         raise _damaged("no object")
     return found
 
 
 def _late_object(text: str) -> Any:
+    if text == "{}":
+        return {}
     return Late(stored, text) if isinstance(text, str) and len(text) >= LATE_MIN else _object(text)
 
 
-def _decoded(decode: Callable[[str], Any], text: str) -> Any:
-    """The data of a JSON column. Only in a damaged board it is not JSON."""
-    try:
-        return decode(text)
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise _damaged("no JSON", f" ({error})") from error
-
-
-def _damaged(what: str, why: str = "") -> StoreUnusable:
+def _damaged(what: str, error: Exception | None = None) -> StoreUnusable:
+    why = "" if error is None else f" ({error})"
     return StoreUnusable(f"the board is damaged: a row contains {what} where it should{why}; restore a backup")
 
 
@@ -215,11 +170,27 @@ def _json_fields(kind: type[Value]) -> tuple[str, ...]:
     return found
 
 
-def _readers(kind: type[Value]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    found = tuple(
+def reader(kind: type[V]) -> Callable[[Row], V]:
+    """Makes values of this class from the first columns of rows."""
+    of_row = kind.of_row
+    reads = [
         (name, _late_object if type(vars(kind).get(name)) is LateField else READ[word])
         for name, word in kind._kinds.items()
         if word in READ
-    )
-    _READERS[kind] = found
-    return found
+    ]
+    if not reads:
+        return of_row
+
+    def read_row(row: Row) -> V:
+        made = of_row(row)
+        fields = made.__dict__
+        for name, read in reads:
+            fields[name] = read(fields[name])
+        return made
+
+    return read_row
+
+
+item, claim, run, event, activity = reader(Item), reader(Claim), reader(Run), reader(Event), reader(Activity)
+agent, ticket, soft_claim, key = reader(Agent), reader(Ticket), reader(SoftClaim), reader(Key)
+_session = reader(Session)
