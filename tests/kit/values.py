@@ -48,7 +48,8 @@ facts = st.fixed_dictionaries(
 )
 #: From the epoch to the year 5138, in milliseconds.
 instants = st.integers(0, check.INSTANT_MAX)
-counts = st.integers(0, check.COUNT_MAX)
+#: Some counters are integers of 32 bits in PostgreSQL.
+counts = st.integers(0, 2**31 - 1)
 seconds = st.floats(0, 1e9) | st.integers(0, 10**9).map(float)
 states = st.fixed_dictionaries({"state": st.sampled_from(("success", "failure", "pending"))})
 
@@ -95,6 +96,14 @@ OF_KIND: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+#: Fields that have other bounds than their kind.
+OF_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    "retries": st.integers(0, check.RETRIES_MAX),
+    "timeout_seconds": st.floats(1, check.TIMEOUT_SECONDS_MAX) | st.just(1800.0),
+    "pid": st.integers(1, check.PID_MAX),
+}
+
+
 def values_of(kind: type[Value]) -> st.SearchStrategy[Any]:
     """Any value of this class."""
     return st.builds(kind, **{name: _field(kind, name) for name in kind._fields})
@@ -102,7 +111,8 @@ def values_of(kind: type[Value]) -> st.SearchStrategy[Any]:
 
 def _field(kind: type[Value], name: str) -> st.SearchStrategy[Any]:
     word, nested = kind._kinds[name], kind.nested().get(name)
-    found = OF_KIND[word] if nested is None else values_of(nested)
+    found = OF_FIELD.get(name, OF_KIND.get(word)) if nested is None else values_of(nested)
+    assert found is not None, f"{kind.__name__}.{name} is of an unknown kind: {word}"
     if nested is not None and word.startswith("tuple"):
         return st.lists(found, max_size=2).map(tuple)
     return st.none() | found if kind._hints[name].endswith("| None") else found

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable
+import sqlite3 as database
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from dibs.errors import StoreUnusable
-from dibs.model import Run
-from dibs.store.sql import rows
-from dibs.text import wire
+from dibs import check
+from dibs.errors import DibsError, StoreUnusable
+from dibs.model import Agent, Claim, Item, NewItem, Run
+from dibs.rules import items
+from dibs.store.postgres import answers, queries
+from dibs.store.sql import archive, rows
+from dibs.store.sql import records as record_checks
+from dibs.store.vault.taskfile import task_text
+from dibs.text import record_lines, wire
 from dibs.value import Value
+from tests.kit import postgres, sqlite
 from tests.kit.values import KINDS, MODEL, OF_KIND, values_of
 
 TYPE_CHECKING = False
@@ -40,6 +46,10 @@ class Visit(Value):
     labels: Json = {}
 
 
+class Undone(DibsError):
+    pass
+
+
 def exact(value: Any) -> Any:
     """Data to compare, with the types that `==` takes for equal ones. A float may come back as a whole number."""
     if isinstance(value, Value):
@@ -59,7 +69,7 @@ def in_a_row(value: Value) -> Value:
     """A value through a row of SQLite, in columns that any value fits."""
     encoded = rows.encode(value)
     columns = [encoded[name] for name in value._fields]
-    row = sqlite3.connect(":memory:").execute(f"SELECT {', '.join('?' * len(columns))}", columns).fetchone()
+    row = database.connect(":memory:").execute(f"SELECT {', '.join('?' * len(columns))}", columns).fetchone()
     return rows.reader(type(value))(row)
 
 
@@ -90,6 +100,66 @@ def test_every_record_comes_back_from_its_row(kind: type[Value]) -> None:
     assert_round_trip(kind, in_a_row)
 
 
+@pytest.mark.parametrize("kind", archive.KINDS)
+def test_every_record_comes_back_from_a_backup(kind: str) -> None:
+    def there_and_back(value: Value) -> Value:
+        (_, data) = next(iter(record_lines.read(record_lines.backup([(kind, wire.encode(value))]))))
+        found = archive.check_record(kind, data)
+        assert isinstance(found, Value)
+        return found
+
+    assert_round_trip(archive.KINDS[kind][1], there_and_back)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("board")
+    if request.param == "sqlite":
+        made: Any = sqlite.harness(folder)
+    else:
+        made = postgres.harness(request.getfixturevalue("postgres_server"), folder)
+    with made as harness:
+        yield harness.board().store
+
+
+@pytest.mark.parametrize("kind", archive.KINDS)
+def test_every_record_comes_back_from_a_database(kind: str, store: Any) -> None:
+    def there_and_back(value: Value) -> Value:
+        found: list[Value] = []
+
+        def put(t: Any) -> None:
+            archive._put(t, kind, wire.encode(value))
+            found.extend(map(archive.KINDS[kind][2], t.all(archive.KINDS[kind][0])))
+            raise Undone("so that the next one finds the table empty")
+
+        with pytest.raises(Undone):
+            store.write(put)
+        (one,) = found
+        return one
+
+    assert_round_trip(archive.KINDS[kind][1], there_and_back)
+
+
+@pytest.mark.parametrize("kind", [Item, Claim, Run, Agent], ids=lambda kind: kind.__name__)
+def test_every_answer_of_a_function_of_postgresql_is_a_value(kind: type[Value]) -> None:
+    def there_and_back(value: Value) -> Value:
+        row = {name: wire.encode(held) if isinstance(held, float) else held for name, held in value.as_dict().items()}
+        found: Value = answers._value(kind, json.loads(json.dumps(row)))
+        return found
+
+    assert_round_trip(kind, there_and_back)
+
+
+@given(values_of(NewItem))
+@settings(max_examples=25, deadline=None)
+def test_the_content_of_every_item_comes_back_from_its_file(new: NewItem) -> None:
+    step = items.add(1_000_000, new, actor="pat", token_floor=0)
+    task = task_text.read(task_text.write(None, "x.md", step.item, None, [step], "Needs_Action"), "x.md")
+    assert not task.findings
+    found = NewItem(id=task.id, **task.content)
+    assert exact(found) == exact(new.replace(action=new.action or new.type))
+
+
 @pytest.mark.parametrize("count", [1, 300], ids=["short", "long"])
 @pytest.mark.parametrize("name", ["links", "cost", "checks"])
 def test_a_list_where_a_row_should_have_an_object_is_damage(count: int, name: str) -> None:
@@ -109,11 +179,29 @@ def test_each_field_of_the_model_has_a_kind() -> None:
     assert not unknown
 
 
+def kinds_of(*records: type[Value]) -> set[str]:
+    return {word for kind in records for word in kind._kinds.values()} - {"Owner"}
+
+
+def lists_in(kinds: set[str]) -> set[str]:
+    return {kind for kind in kinds if KINDS[kind] == tuple[str, ...]}
+
+
 def test_each_kind_is_known_to_each_codec() -> None:
+    records = [record for _, record, *_ in archive.KINDS.values()]
+    structured = {kind for kind in KINDS if KINDS[kind] not in SCALARS}
+    content = kinds_of(NewItem)
     assert KINDS.keys() == OF_KIND.keys()
-    assert wire.TURNS.keys() | rows.READ.keys() <= KINDS.keys()
-    structured = {name for name, kind in KINDS.items() if kind not in SCALARS}
-    assert structured - SAME_ON_THE_WIRE <= wire.TURNS.keys()
+    assert structured - SAME_ON_THE_WIRE <= wire.TURNS.keys() <= KINDS.keys()
+    assert structured & kinds_of(*records) <= rows.READ.keys() <= KINDS.keys()
+    assert structured & kinds_of(*records) <= queries.JSON | queries.LISTS
+    assert lists_in(kinds_of(*records)) <= queries.LISTS
+    assert lists_in(kinds_of(Item, Claim, Run, Agent)) <= answers.CONVERT.keys()
+    assert {kind for kind in kinds_of(Item, Claim, Run, Agent) if KINDS[kind] is float} <= answers.CONVERT.keys()
+    assert kinds_of(*records) - {"Title", "Subject", "Priority"} <= record_checks.CHECKS.keys()
+    assert content - {"Count"} <= check.KINDS.keys()
+    assert lists_in(content) == set(task_text.LISTS)
+    assert {kind for kind in content if KINDS[kind] is str} <= set(task_text.TEXTS)
 
 
 @pytest.mark.parametrize("kind", MODEL, ids=lambda kind: kind.__name__)
