@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sqlite3 as database
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dibs.model.kinds import Flag, Instant, Json, Names, Text
 
+SOURCE = Path(check.__file__).parent
 #: Types that JSON has.
 SCALARS = (str, int, float, bool)
 #: The kinds of which a value is on the wire as in a value although it is an object or a list there.
@@ -211,3 +214,16 @@ def test_a_name_that_looks_like_an_instant_is_one(kind: type[Value]) -> None:
         assert wire.is_instant(name) == (word == "Instant"), f"{name}: {word}"
         assert name not in wire.OPAQUE or word in ("Json", "Meta", "Costs", "CostColumns"), f"{name}: {word}"
         assert word != "Json" or name in wire.OPAQUE, f"{name}: {word}"
+
+
+def test_no_class_of_values_has_an_instant_of_another_kind() -> None:
+    found = {
+        f"{path.name}: {one.name}.{field.target.id}: {ast.unparse(field.annotation)}"
+        for path in SOURCE.rglob("*.py")
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.ClassDef) and any(ast.unparse(base) in ("Value", "Item") for base in one.bases)
+        for field in one.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if wire.is_instant(field.target.id) != (ast.unparse(field.annotation) in ("Instant", "Instant | None"))
+    }
+    assert not found

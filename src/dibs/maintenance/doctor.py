@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
+    from dibs.model.kinds import Instant
 
     Record = tuple[str, Any]
 
@@ -104,7 +105,7 @@ class Need(Value):
     """A dependency that is recorded, or that the item lists and that exists. Without a status there is no such item."""
 
     status: str | None
-    added_at: int | None
+    added_at: Instant | None
     is_recorded: bool
 
 

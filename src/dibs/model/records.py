@@ -102,10 +102,7 @@ class Item(Value):
 # A verb that ends a run answers with the item, and neither its rules nor most of its callers read a long payload.
 setattr(Item, "payload", LateField("payload"))  # noqa: B010  the annotation is that of the field
 #: The fields that `edit` may change. The others follow from the history of the item.
-EDITABLE = (
-    *("title", "body", "payload", "labels", "priority", "phase", "project", "type", "action"),
-    *("depends_on", "resources", "not_before", "timeout_seconds", "retries", "subject", "review"),
-)
+EDITABLE = tuple(name for name in NewItem._fields if name not in ("id", "needs_approval"))
 
 
 class Agent(Value):
