@@ -227,3 +227,21 @@ def test_no_class_of_values_has_an_instant_of_another_kind() -> None:
         if wire.is_instant(field.target.id) != (ast.unparse(field.annotation) in ("Instant", "Instant | None"))
     }
     assert not found
+
+
+#: The fields that a codec may name: those of untyped data, and the one that is spread over columns.
+NAMED = {
+    "text/wire.py": {*wire.OPAQUE, "at", "not_before", "code"},
+    "store/sql/rows.py": {"owner"},
+    "store/postgres/queries.py": {"item"},
+    "store/sql/records.py": set(archive.PLAIN["request"][1]) | {"item", "name"},
+}
+
+
+@pytest.mark.parametrize("module", NAMED)
+def test_a_codec_names_no_field(module: str) -> None:
+    fields = {name for _, record, *_ in archive.KINDS.values() for name in record._fields}
+    constants = [
+        one.value for one in ast.walk(ast.parse((SOURCE / module).read_text())) if isinstance(one, ast.Constant)
+    ]
+    assert {text for text in constants if isinstance(text, str)} & fields <= NAMED[module]
