@@ -144,15 +144,7 @@ SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = 
 WHERE id = :id AND revision = :revision - 1
 
 -- name: rewrite_item
-UPDATE dibs.items
-SET (project, type, action, phase, title, body, payload, labels, priority, depends_on, resources, not_before,
-     timeout_seconds, retries, subject, review, needs_approval, approved, status, offered_to, offer_expires_at,
-     updated_at, revision)
-  = (:project, :type, :action, :phase, :title, :body, :payload::json,
-     ARRAY(SELECT json_array_elements_text(:labels::json)), :priority,
-     ARRAY(SELECT json_array_elements_text(:depends_on::json)), ARRAY(SELECT json_array_elements_text(:resources::json)),
-     :not_before, :timeout_seconds, :retries, :subject, :review, :needs_approval, :approved, :status, :offered_to,
-     :offer_expires_at, :updated_at, :revision)
+UPDATE dibs.items SET (@columns_of_rewritten) = (:@rewritten)
 WHERE id = :id AND revision = :revision - 1
 
 -- name: insert_claim

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
+from dibs.model import EDITABLE, Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ LONG_TEXTS = {
 }
 COLUMNS = {name: tuple(columns) for name, columns in KINDS.items()} | {
     "whole_item": tuple(LONG_TEXTS.get(name, f"items.{name}") for name in Item._fields),
+    #: The columns of an item that an edit or a decision about it changes.
+    "rewritten": (
+        *(*EDITABLE, "needs_approval", "approved", "status", "offered_to", "offer_expires_at"),
+        *("updated_at", "revision"),
+    ),
     "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
 }
 #: Searched in this order, so that a claim reads only the first file.

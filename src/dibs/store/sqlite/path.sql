@@ -199,13 +199,7 @@ UPDATE items SET status = :status, updated_at = :updated_at, attempts = :attempt
 WHERE id = :id AND revision = :revision - 1
 
 -- name: rewrite_item
-UPDATE items SET project = :project, type = :type, action = :action, phase = :phase, title = :title, body = :body,
-                 payload = :payload, labels = :labels, priority = :priority, depends_on = :depends_on,
-                 resources = :resources, not_before = :not_before, timeout_seconds = :timeout_seconds,
-                 retries = :retries, subject = :subject, review = :review, needs_approval = :needs_approval,
-                 approved = :approved, status = :status,
-                 offered_to = :offered_to, offer_expires_at = :offer_expires_at, updated_at = :updated_at,
-                 revision = :revision
+UPDATE items SET (@rewritten) = (:@rewritten)
 WHERE id = :id AND revision = :revision - 1
 
 -- name: insert_claim
