@@ -43,7 +43,12 @@ COLUMNS = {name: tuple(columns) for name, columns in KINDS.items()} | {
         *(*EDITABLE, "needs_approval", "approved", "status", "offered_to", "offer_expires_at"),
         *("updated_at", "revision"),
     ),
-    "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
+    #: Neither long content nor what only the detail of an item shows, which has a default.
+    "brief": tuple(
+        name
+        for name, kind in Item._kinds.items()
+        if kind not in ("Text", "Json", "Resources") and name not in Item._defaults
+    ),
 }
 #: Searched in this order, so that a claim reads only the first file.
 FILES = ("path.sql", "upkeep.sql", "reading.sql", "archive.sql", "figures.sql", "webhooks.sql")
