@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     Record = tuple[str, Any]
 
-SWEEP = "dibs sweep"
-RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
+SWEEP, RESTORE = "dibs sweep", "keep a copy of the board, then bring back a backup with dibs restore FILE"
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
 LEAVE_OUT = "dibs backup FILE, then dibs restore FILE: that leaves the record out"
