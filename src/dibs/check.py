@@ -352,7 +352,7 @@ def _word(given: object, field: str, allowed: frozenset[str], length_max: int, a
 
 #: The most items that one `next` gives.
 NEXT_MAX = 1000
-#: How a field or a parameter is checked, by its kind.
+#: How a field or a parameter is checked, by its kind. The last four are kinds of parameters only.
 KINDS: dict[str, Callable[[Any, str], Any]] = {
     "ItemId": item_id,
     "AgentName": agent_name,
@@ -365,13 +365,13 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "Flag": flag,
     "Instant": instant,
     "Token": token,
+    "Count": lambda given, field: whole(given, field, low=0, high=COUNT_MAX),
     "Priority": lambda given, _: priorities.parse(given),
     "Seconds": seconds,
     "Names": names,
     "ItemIds": dependencies,
     "Resources": resources,
     "Json": json_object,
-    # Only of parameters.
     "Holding": holding,
     "Object": optional_object,
     "Prefix": lambda given, field: given if given == "" else item_id(given, field),

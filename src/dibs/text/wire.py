@@ -53,7 +53,9 @@ def encode(value: object, name: str = "") -> Any:
 
 def decode(kind: type[V], data: dict[str, Any]) -> V:
     """The value that `encode` turned into `data`, in this version or another one, without the fields of a newer one."""
-    turns = _DECODERS.get(kind) or _decoders(kind)
+    if kind not in _DECODERS:
+        _learn(kind)
+    turns = _DECODERS[kind]
     return kind(
         **{
             name: held if (turn := turns[name]) is None or held is None else turn(held)
@@ -86,39 +88,51 @@ def _inner(name: str, value: Any) -> Any:
 
 def _encoded(value: Value) -> dict[str, Any]:
     kind, own = type(value), value.__dict__
+    if kind not in _ENCODERS:
+        _learn(kind)
     # A view has tens of thousands of fields, most of them plain: a call for each would take twice the time.
-    return {
-        name: own[name] if turn is None or own[name] is None else turn(own[name])
-        for name, turn in _ENCODERS.get(kind) or _encoders(kind)
+    return {name: own[name] if turn is None or own[name] is None else turn(own[name]) for name, turn in _ENCODERS[kind]}
+
+
+def _learn(kind: type[Value]) -> None:
+    nested = kind.nested()
+    turns = {
+        name: (_encoded_all, _decoder(nested[name])) if name in nested else TURNS.get(word, (None, None))
+        for name, word in kind._kinds.items()
     }
+    _ENCODERS[kind] = tuple((name, turn) for name, (turn, _) in turns.items())
+    _DECODERS[kind] = {name: turn for name, (_, turn) in turns.items()}
+
+
+def _encoded_all(value: Any) -> Any:
+    return [_encoded(one) for one in value] if isinstance(value, list | tuple) else _encoded(value)
+
+
+def _decoder(kind: type[Value]) -> Callable[[Any], Any]:
+    return lambda data: tuple(decode(kind, one) for one in data) if isinstance(data, list) else decode(kind, data)
 
 
 def _number(value: float) -> float:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-def _numbers(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: _number(inner) for key, inner in value.items()}
-
-
-def _columns(value: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {key: [_number(one) for one in inner] for key, inner in value.items()}
+def _numbers(value: Any) -> Any:
+    """Lists and objects of numbers and text, whose names mean nothing."""
+    if isinstance(value, dict):
+        return {key: _numbers(inner) for key, inner in value.items()}
+    return [_numbers(inner) for inner in value] if isinstance(value, list | tuple) else _number(value)
 
 
 def _opaque(value: Any) -> Any:
     return value.made() if type(value) is Late else value
 
 
-def _list(value: tuple[Any, ...]) -> list[Any]:
-    return [*value]
-
-
-def _lists(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: [*inner] for key, inner in value.items()}
-
-
 def _milliseconds(value: Any) -> Any:
     return times.parse_instant(value) if isinstance(value, str) else value
+
+
+def _facts(value: Any) -> Any:
+    return plain(value) if isinstance(value, dict) else value
 
 
 def _tuple(value: Any) -> Any:
@@ -129,46 +143,13 @@ def _tuples(value: Any) -> Any:
     return {key: _tuple(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
-def _facts(value: Any) -> Any:
-    return plain(value) if isinstance(value, dict) else value
-
-
-_NAMES: tuple[Turn, Turn] = (_list, _tuple)
-_LISTS: tuple[Turn, Turn] = (_lists, _tuples)
 #: What encodes and what decodes a field, by its kind. A field of another kind is on the wire as it is in a value.
 TURNS: dict[str, tuple[Turn, Turn]] = {
     "Instant": (times.iso, _milliseconds),
     **dict.fromkeys(("Seconds", "Number"), (_number, None)),
-    **dict.fromkeys(("Names", "ItemIds", "Resources", "Texts", "Rows"), _NAMES),
+    **dict.fromkeys(("Names", "ItemIds", "Resources", "Texts", "Rows"), (list, _tuple)),
     "Json": (_opaque, None),
     "Facts": (encode, _facts),
-    "Groups": (encode, None),
-    "Numbers": (_numbers, None),
-    "Columns": (_columns, None),
-    **dict.fromkeys(("Beats", "Queues"), _LISTS),
+    **dict.fromkeys(("Groups", "Numbers", "Columns"), (_numbers, None)),
+    **dict.fromkeys(("Beats", "Queues"), (_numbers, _tuples)),
 }
-_SAME: tuple[Turn, Turn] = (None, None)
-
-
-def _encoders(kind: type[Value]) -> tuple[tuple[str, Turn], ...]:
-    nested = kind.nested()
-    found = tuple((name, encode if name in nested else TURNS.get(word, _SAME)[0]) for name, word in kind._kinds.items())
-    _ENCODERS[kind] = found
-    return found
-
-
-def _decoders(kind: type[Value]) -> dict[str, Turn]:
-    nested = kind.nested()
-    found = {
-        name: _decoder(nested[name]) if name in nested else TURNS.get(word, _SAME)[1]
-        for name, word in kind._kinds.items()
-    }
-    _DECODERS[kind] = found
-    return found
-
-
-def _decoder(kind: type[Value]) -> Callable[[Any], Any]:
-    def decode_nested(data: Any) -> Any:
-        return tuple(decode(kind, one) for one in data) if isinstance(data, list) else decode(kind, data)
-
-    return decode_nested
