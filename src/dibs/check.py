@@ -8,7 +8,7 @@ from __future__ import annotations
 from _collections_abc import Iterable, Mapping  # `os` has imported it; `collections` costs a millisecond
 
 from dibs.errors import Invalid
-from dibs.model import DEFAULT_TYPE, EDITABLE, STATUSES, NewItem, Owner
+from dibs.model import EDITABLE, STATUSES, NewItem, Owner
 from dibs.rules.resources import normalize
 from dibs.text import json_text, priorities, times
 
@@ -99,10 +99,10 @@ def reason(given: object, field: str = "reason") -> str:
     return found
 
 
-def title(given: object) -> str:
-    found = text(given, "title").strip()
+def title(given: object, field: str = "title") -> str:
+    found = text(given, field).strip()
     if not found:
-        raise Invalid("a title is needed", field="title")
+        raise Invalid("a title is needed", field=field)
     if "\n" in found or "\r" in found:
         raise Invalid("a title is one line; put the rest into the body", field="title")
     if len(found) > TITLE_LENGTH_MAX:
@@ -110,13 +110,13 @@ def title(given: object) -> str:
     return found
 
 
-def subject(given: object) -> str | None:
+def subject(given: object, field: str = "subject") -> str | None:
     """The key of what an item is about; an empty one is none."""
     from dibs.text import subject_key
 
-    found = "" if given is None else subject_key.canonical(text(given, "subject").strip())
+    found = "" if given is None else subject_key.canonical(text(given, field).strip())
     if not found.isprintable() or len(found) > SUBJECT_LENGTH_MAX:
-        raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field="subject")
+        raise Invalid(f"a subject is one line of up to {SUBJECT_LENGTH_MAX} characters, as a URL", field=field)
     return found or None
 
 
@@ -214,9 +214,9 @@ def batch(given: Iterable[T]) -> list[T]:
     return found
 
 
-def holding(given: object) -> dict[str, int | None]:
+def holding(given: object, field: str = "holding") -> dict[str, int | None]:
     """The items that a session holds, each with its token, or None if it does not know the token."""
-    return {item: token(held, "holding") for item, held in _tokens(given, "holding", HOLDING_MAX).items()}
+    return {item: token(held, field) for item, held in _tokens(given, field, HOLDING_MAX).items()}
 
 
 def owner(given: object) -> Owner:
@@ -230,13 +230,13 @@ def owner(given: object) -> Owner:
     return given
 
 
+def seconds(given: object, field: str) -> float:
+    """A number above zero; the rules check the bounds of a TTL for the kind of the session."""
+    return number(given, field, low=0.001, high=1e9)
+
+
 def ttl_seconds(given: object) -> float | None:
-    """A number above zero; the rules check the bounds for the kind of the session."""
-    return None if given is None else number(given, "ttl_seconds", low=0.001, high=1e9)
-
-
-def interval_seconds(given: object) -> float | None:
-    return None if given is None else number(given, "at_most_every_seconds", low=0.001, high=1e9)
+    return None if given is None else seconds(given, "ttl_seconds")
 
 
 def session_id(given: object) -> str:
@@ -276,12 +276,10 @@ def new_item(given: Mapping[str, object]) -> NewItem:
             raise Invalid(f"an item has no field {field!r:.60}", field="items")
         if field not in NewItem._names:
             raise Invalid(f"an item has no field {field!r}", field=field)
-    found_title = title(given.get("title", ""))
-    found_type = name(given.get("type", DEFAULT_TYPE), "type")
-    content: dict[str, Any] = {field: _CONTENT[field](value) for field, value in given.items() if field in _CONTENT}
-    id = given.get("id")
-    found_id = "" if id is None else item_id(id)
-    return NewItem(**{**content, "id": found_id, "title": found_title, "type": found_type})
+    found: dict[str, Any] = {"title": "", **given}
+    found_id = item_id(found["id"]) if found.get("id") is not None else ""
+    found |= {field: content(value, field) for field, value in found.items() if field != "id"}
+    return NewItem(**{**found, "id": found_id})
 
 
 def edits(given: Mapping[str, object]) -> dict[str, Any]:
@@ -291,7 +289,27 @@ def edits(given: Mapping[str, object]) -> dict[str, Any]:
     for field in given:
         if field not in EDITABLE:
             raise Invalid(f"{field!r} cannot be edited; {', '.join(EDITABLE)} can", field=field)
-    return {field: _CONTENT[field](value) for field, value in given.items()}
+    return {field: content(value, field) for field, value in given.items()}
+
+
+def content(given: object, field: str) -> Any:
+    """A field of an item as a caller gives it."""
+    return _checked(given, field, NewItem._hints[field])
+
+
+def parameter(given: object, field: str) -> Any:
+    """A parameter of a verb; one without a kind is left to the verb."""
+    return _checked(given, field, _PARAMETERS[field]) if field in _PARAMETERS else given
+
+
+def _checked(given: object, field: str, hint: str) -> Any:
+    kind = hint.removesuffix(" | None")
+    if given is None and kind != hint:
+        return None
+    if field in _BOUNDS:
+        low, high = _BOUNDS[field]
+        return (number if kind == "Seconds" else whole)(given, field, low=low, high=high)
+    return KINDS[kind](given, field)
 
 
 def _unique(given: object, field: str, wanted: str, checked: Callable[[object], str]) -> tuple[str, ...]:
@@ -332,66 +350,51 @@ def _word(given: object, field: str, allowed: frozenset[str], length_max: int, a
     return given
 
 
-_CONTENT: dict[str, Callable[[Any], Any]] = {
-    "title": title,
-    "body": lambda given: text(given, "body"),
-    "payload": lambda given: json_object(given, "payload"),
-    "labels": lambda given: names(given, "labels"),
-    "priority": priorities.parse,
-    "phase": lambda given: None if given is None else name(given, "phase"),
-    "project": lambda given: name(given, "project"),
-    "type": lambda given: name(given, "type"),
-    "action": lambda given: "" if given == "" else name(given, "action"),
-    "depends_on": dependencies,
-    "resources": resources,
-    "not_before": lambda given: instant(given, "not_before"),
-    "retries": lambda given: whole(given, "retries", low=0, high=RETRIES_MAX),
-    "needs_approval": lambda given: flag(given, "needs_approval"),
-    "timeout_seconds": lambda given: number(given, "timeout_seconds", low=1, high=TIMEOUT_SECONDS_MAX),
-    "subject": subject,
-    "review": lambda given: flag(given, "review"),
-}
-
 #: The most items that one `next` gives.
 NEXT_MAX = 1000
-#: How each parameter is checked, for every verb that has it.
-_PARAMETERS: dict[str, Callable[[Any], Any]] = {
-    "item": item,
-    "session": session_id,
-    "agent": agent_name,
-    "token": token,
-    "revision": lambda given: token(given, "revision"),
-    "ttl_seconds": ttl_seconds,
-    "at_most_every_seconds": interval_seconds,
-    "reason": lambda given: optional_text(given, "reason"),
-    "comment": lambda given: optional_text(given, "comment"),
-    "note": lambda given: optional_text(given, "note"),
-    "statuses": statuses,
-    "projects": lambda given: names(given, "projects"),
-    "types": lambda given: names(given, "types"),
-    "labels": lambda given: names(given, "labels"),
-    "subject": subject,
-    "n": lambda given: whole(given, "n", low=1, high=NEXT_MAX),
-    "limit": limit,
-    "bytes_max": bytes_max,
-    "prefix": lambda given: given if given == "" else item_id(given, "prefix"),
-    "ended": lambda given: flag(given, "ended"),
-    "newest": lambda given: flag(given, "newest"),
-    "park": lambda given: flag(given, "park"),
-    "relabel": lambda given: flag(given, "relabel"),
-    "holding": holding,
-    "known_event": lambda given: whole(given, "known_event", low=0, high=TOKEN_MAX),
+#: How a field or a parameter is checked, by its kind. The last four are kinds of parameters only.
+KINDS: dict[str, Callable[[Any, str], Any]] = {
+    "ItemId": item_id,
+    "AgentName": agent_name,
+    "Name": name,
+    "NameOrEmpty": lambda given, field: "" if given == "" else name(given, field),
+    "Title": title,
+    "Subject": subject,
+    "NoteText": lambda given, field: text(given, field, NOTE_BYTES_MAX),
+    "Text": text,
+    "Flag": flag,
+    "Instant": instant,
+    "Token": token,
+    "Count": lambda given, field: whole(given, field, low=0, high=COUNT_MAX),
+    "Priority": lambda given, _: priorities.parse(given),
+    "Seconds": seconds,
+    "Names": names,
+    "ItemIds": dependencies,
+    "Resources": resources,
+    "Json": json_object,
+    "Holding": holding,
+    "Object": optional_object,
+    "Prefix": lambda given, field: given if given == "" else item_id(given, field),
+    "Statuses": statuses,
 }
-#: Parameters that stores take as objects, empty if the caller gave none.
-_OBJECTS = frozenset({"links", "cost", "meta"})
-#: Parameters for which None is a value of a wrong type. For the others it means that the caller gave none.
-_NEVER_NONE = frozenset(
-    {"n", "limit", "statuses", "projects", "types", "labels", "ended", "newest", "park", "relabel", "prefix"}
-)
-
-
-def parameter(name: str, given: object) -> Any:
-    if name in _OBJECTS:
-        return optional_object(given, name)
-    rule = _PARAMETERS.get(name)
-    return given if rule is None or (given is None and name not in _NEVER_NONE) else rule(given)
+#: The bounds of numbers that have others than their kind.
+_BOUNDS: dict[str, tuple[Any, Any]] = {
+    "retries": (0, RETRIES_MAX),
+    "timeout_seconds": (1, TIMEOUT_SECONDS_MAX),
+    "n": (1, NEXT_MAX),
+    "limit": (1, LIST_MAX),
+    "bytes_max": (1, ANSWER_BYTES_MAX),
+    "known_event": (0, TOKEN_MAX),
+}
+#: The kinds of the parameters of verbs. For one with `| None`, None means that the caller gave none.
+_PARAMETERS = {
+    **{"item": "ItemId | None", "session": "Name | None", "agent": "AgentName | None"},
+    **dict.fromkeys(("token", "revision"), "Token | None"),
+    **dict.fromkeys(("ttl_seconds", "at_most_every_seconds"), "Seconds | None"),
+    **dict.fromkeys(("reason", "comment", "note"), "NoteText | None"),
+    **dict.fromkeys(("projects", "types", "labels"), "Names"),
+    **dict.fromkeys(("ended", "newest", "park", "relabel"), "Flag"),
+    **{"n": "Count", "limit": "Count", "bytes_max": "Count | None", "known_event": "Count | None"},
+    **dict.fromkeys(("links", "cost", "meta"), "Object"),
+    **{"subject": "Subject | None", "statuses": "Statuses", "prefix": "Prefix", "holding": "Holding | None"},
+}

@@ -25,8 +25,9 @@ _CHANGING = (dict, list, set)
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Value:
-    #: The annotation of each field, as text.
-    _hints: ClassVar[dict[str, Any]] = {}
+    #: The annotation of each field, as text; and its kind, which is the annotation without `| None`.
+    _hints: ClassVar[dict[str, str]] = {}
+    _kinds: ClassVar[dict[str, str]] = {}
     _fields: ClassVar[tuple[str, ...]] = ()
     _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
@@ -38,6 +39,7 @@ class Value:
     def __init_subclass__(cls) -> None:
         own = {n: hint for n, hint in cls.__annotations__.items() if not n.startswith("_")}
         cls._hints = cls._hints | own
+        cls._kinds = cls._kinds | {n: hint.removesuffix(" | None") for n, hint in own.items()}
         cls._fields = tuple(cls._hints)
         cls._names = frozenset(cls._fields)
         defaults = {n: cls.__dict__[n] for n in own if n in cls.__dict__}
@@ -99,7 +101,7 @@ class Value:
         """The fields that hold other values, one or a tuple of them, with the class of those values."""
         if "_nested" not in cls.__dict__:
             known = vars(sys.modules[cls.__module__])
-            kinds = {n: known.get(_element(hint)) for n, hint in cls._hints.items()}
+            kinds = {n: known.get(_element(kind)) for n, kind in cls._kinds.items()}
             cls._nested = {n: k for n, k in kinds.items() if isinstance(k, type) and issubclass(k, Value)}
         return cls._nested
 
@@ -172,6 +174,6 @@ class LateField:
         raise AttributeError(f"{type(value).__name__}.{self._name} is frozen; use replace()")
 
 
-def _element(hint: str) -> str:
-    """The name of the class in `Run`, `Run | None` or `tuple[Run, ...]`."""
-    return hint.removeprefix("tuple[").partition(",")[0].partition(" |")[0]
+def _element(kind: str) -> str:
+    """The name of the class in `Run` or `tuple[Run, ...]`."""
+    return kind.removeprefix("tuple[").partition(",")[0]

@@ -17,6 +17,7 @@ from dibs.board import Board
 from dibs.model import EDITABLE, NewItem
 from dibs.testing import sizes
 from dibs.verbs import VERBS
+from tests.kit.values import KINDS
 
 DEEPER_THAN_ALLOWED = 150
 
@@ -91,8 +92,12 @@ WRONG: dict[str, st.SearchStrategy[Any]] = {
 WRONG["Mapping[str, int | None]"] = WRONG["Mapping[str, int]"]
 WRONG["tuple[str, ...]"] = WRONG["Sequence[str]"] = WRONG["Iterable[str]"]
 WRONG["dict[str, Any]"] = WRONG["Mapping[str, Any]"]
-#: Fields of an item whose parameter takes more than the field holds.
-GIVEN_AS = {"priority": "int | str", "not_before": "int | str | None", "id": "str | None"}
+_TYPES: dict[Any, str] = {
+    **{str: "str", int: "int", float: "float", bool: "bool"},
+    **{tuple[str, ...]: "tuple[str, ...]", dict[str, Any]: "dict[str, Any]"},
+}
+WRONG |= {kind: WRONG[_TYPES[found]] for kind, found in KINDS.items() if found in _TYPES}
+WRONG["Priority"] = WRONG["Instant"] = WRONG["int | str"]
 
 
 def wrong_for(annotation: str) -> st.SearchStrategy[Any]:
@@ -186,7 +191,8 @@ def parameters_of(verb: str, kind: type = Board) -> dict[str, str]:
             found[parameter.name] = str(parameter.annotation)
             continue
         names = EDITABLE if verb == "edit" else NewItem._fields
-        found |= {name: GIVEN_AS.get(name, NewItem._hints[name]) for name in names if name not in found}
+        hints = NewItem._hints | {"id": "ItemId | None"}  # a board makes one
+        found |= {name: hints[name] for name in names if name not in found}
     return found
 
 

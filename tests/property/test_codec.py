@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dibs import model
 from dibs.errors import Invalid
 from dibs.text import json_text, priorities, times, wire
-from dibs.value import Value
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 plain = st.recursive(
@@ -29,45 +27,6 @@ instants = st.integers(0, 253_402_300_799_999)
 facts = st.dictionaries(st.sampled_from(["reason", "strikes", "note", "session"]), names, max_size=3)
 timed_facts = st.builds(lambda some, at: {**some, "deadline_at": at}, facts, instants)
 
-BY_ANNOTATION: dict[str, st.SearchStrategy[Any]] = {
-    "str": names,
-    "str | None": st.none() | names,
-    "int": st.integers(-(2**53), 2**53),
-    "int | None": st.none() | st.integers(0, 2**53),
-    "float": st.floats(0, 1e9),
-    "float | None": st.none() | st.floats(0, 1e9),
-    "bool": st.booleans(),
-    "tuple[str, ...]": st.lists(names, max_size=3).map(tuple),
-    "dict[str, Any]": objects,
-    "dict[str, Any] | None": st.none() | facts,
-    "dict[str, float]": st.dictionaries(names, st.floats(0, 1e6), max_size=3),
-    "dict[str, int]": st.dictionaries(names, st.integers(0, 1000), max_size=3),
-    "list[dict[str, Any]]": st.lists(facts, max_size=2),
-}
-KINDS = [
-    kind for _, kind in inspect.getmembers(model, inspect.isclass) if issubclass(kind, Value) and kind is not Value
-]
-
-
-def values_of(kind: type[Value]) -> st.SearchStrategy[Any]:
-    """Any value of this kind; a field whose type this does not know fails, so that it is added here."""
-    nested = kind.nested()
-    fields = {name: _field(name, hint, nested.get(name)) for name, hint in kind._hints.items()}
-    return st.builds(kind, **fields)
-
-
-def _field(name: str, annotation: str, nested: type[Value] | None) -> st.SearchStrategy[Any]:
-    if nested is not None:
-        inner = values_of(nested)
-        if annotation.startswith("tuple"):
-            return st.lists(inner, max_size=2).map(tuple)
-        return st.none() | inner if "None" in annotation else inner
-    if wire.is_instant(name):
-        return st.none() | instants if "None" in annotation else instants
-    if name in ("data", "details", "before"):
-        return facts
-    return BY_ANNOTATION[annotation]
-
 
 def parsed(parse: Callable[[], float]) -> float | str:
     """What it gives, or the field that it refuses."""
@@ -75,16 +34,6 @@ def parsed(parse: Callable[[], float]) -> float | str:
         return parse()
     except Invalid as refusal:
         return str(refusal.facts["field"])
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_value_comes_back_from_the_wire_as_it_was(kind: type[Value]) -> None:
-    @given(values_of(kind))
-    @settings(max_examples=25, deadline=None)
-    def round_trip(value: Value) -> None:
-        assert wire.decode(kind, json.loads(json.dumps(wire.encode(value)))) == value
-
-    round_trip()
 
 
 @given(timed_facts, instants)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import dibs.store
+from dibs.model.dashboard import Brief
 from dibs.store.postgres.queries import STATEMENTS as POSTGRES
-from dibs.store.sql.queries import FILES, SQLITE_REPLACEMENTS, Statements, expand_for_sqlite
+from dibs.store.sql.queries import COLUMNS, FILES, SQLITE_REPLACEMENTS, Statements, expand_for_sqlite
 from dibs.store.sqlite.transaction import STATEMENTS as SQLITE
 from dibs.store.vault.index import STATEMENTS as VAULT
 
@@ -118,3 +119,7 @@ def test_no_literal_has_spaces_that_a_statement_on_one_line_would_lose(folder: s
     literals = [literal for text in texts for literal in re.findall("'([^'\n]*)'", text)]
     assert len(literals) > 20
     assert [literal for literal in literals if re.search(r"\s\s|\t", literal)] == []
+
+
+def test_the_columns_of_a_brief_are_its_fields() -> None:
+    assert COLUMNS["brief"] == tuple(name for name in Brief._fields if name not in Brief.defaults())

@@ -13,24 +13,19 @@ if TYPE_CHECKING:
 
 LIMIT_MAX = 10**6
 
-#: How each setting is checked. None is no limit.
-_SETTINGS: dict[str, Callable[[Any], Any]] = {
-    "types": lambda given: check.names(given, "types"),
-    "role": lambda given: check.name(given, "role"),
-    "max_claims": lambda given: check.whole(given, "max_claims", low=1, high=LIMIT_MAX),
-    "max_claims_total": lambda given: check.whole(given, "max_claims_total", low=1, high=LIMIT_MAX),
-    "claims_per_minute": lambda given: check.number(given, "claims_per_minute", low=0.001, high=LIMIT_MAX),
-    "claims_burst": lambda given: check.whole(given, "claims_burst", low=1, high=LIMIT_MAX),
-    "allowed_actions": lambda given: check.names(given, "allowed_actions"),
-    "sensitive_actions": lambda given: check.names(given, "sensitive_actions"),
+SETTINGS = tuple(name for name in Agent._fields if name not in ("name", "created_at", "updated_at"))
+_CHECKS: dict[str, Callable[[Any, str], Any]] = check.KINDS | {
+    "Count": lambda given, field: check.whole(given, field, low=1, high=LIMIT_MAX),
+    "Number": lambda given, field: check.number(given, field, low=0.001, high=LIMIT_MAX),
 }
 
 
 def checked(name: str, given: dict[str, Any]) -> Agent:
     found = {}
     for field, value in given.items():
-        if field not in _SETTINGS:
-            raise Invalid(f"an agent has no setting {field!r}; choose one of {', '.join(_SETTINGS)}", field=field)
+        if field not in SETTINGS:
+            raise Invalid(f"an agent has no setting {field!r}; choose one of {', '.join(SETTINGS)}", field=field)
+        # None is no limit.
         if value is not None or not Agent._hints[field].endswith("None"):
-            found[field] = _SETTINGS[field](value)
+            found[field] = _CHECKS[Agent._kinds[field]](value, field)
     return Agent(name=check.agent_name(name, "name"), **found)

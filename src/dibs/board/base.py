@@ -113,7 +113,7 @@ class BoardBase:
     ) -> dict[str, Any]:
         if "actor" in parameters:
             parameters["actor"] = self._actor(parameters["actor"])
-        checked = {name: check.parameter(name, value) for name, value in parameters.items()}
+        checked = {name: check.parameter(value, name) for name, value in parameters.items()}
         if request_id is not None:
             by = checked.get("session") or checked["actor"]
             content = {name: value for name, value in checked.items() if name not in NOT_IN_FINGERPRINT}

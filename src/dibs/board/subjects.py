@@ -27,7 +27,7 @@ def checked(
         raise Invalid("a subject is needed, such as a URL or github:owner/repository#12", field="subject")
     session, ttl_seconds = check.session_id(session), check.ttl_seconds(ttl_seconds)
     content = {**fields, "title": key if title is None else title, "subject": key}
-    new, agent = check.new_item(content), check.parameter("agent", agent)
+    new, agent = check.new_item(content), check.parameter(agent, "agent")
     asked: dict[str, Any] = {"new": new, "session": session, "agent": agent, "ttl_seconds": ttl_seconds}
     if request_id is not None:
         asked["request"] = request(

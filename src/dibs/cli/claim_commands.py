@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dibs.cli import identity
 from dibs.cli.context import Cli
-from dibs.cli.parser import Parser, UsageError
+from dibs.cli.parser import Parser, UsageError, given_fields
 from dibs.errors import ClaimExpired
 
 TYPE_CHECKING = False
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 #: The exit code when there is nothing to claim.
 NOTHING = 3
-#: The options of `claim` that only an item of a subject has.
-FIELDS_OF_SUBJECT = (
-    *("title", "body", "type", "priority", "label", "payload", "project", "action", "phase", "needs", "resource"),
-    *("not_before", "retries", "timeout", "review"),
-)
 
 
 def claim_options(parser: Parser) -> None:
@@ -50,7 +45,7 @@ def claim(cli: Cli) -> None:
 
         fields = subject_fields(cli)
         verb, what = cli.board.claim_subject, args.subject
-    elif any(getattr(args, name) for name in FIELDS_OF_SUBJECT):
+    elif args.title or any(given_fields(args).values()):
         raise UsageError("the fields of an item are for one that --subject adds; give --subject KEY", field="subject")
     elif args.soft:
         return _soft_claim(cli)

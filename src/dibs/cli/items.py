@@ -12,10 +12,10 @@ from dibs import check
 from dibs.cli.claim_lines import attributes, new_status, stuck, unsatisfiable
 from dibs.cli.context import Cli
 from dibs.cli.listing import waits_for
-from dibs.cli.parser import Parser, UsageError, parse_json_object
+from dibs.cli.parser import Parser, UsageError, given_fields, parse_json_object
 from dibs.cli.render import number_of
 from dibs.errors import DibsError, Invalid
-from dibs.model import BLOCKED, READY
+from dibs.model import BLOCKED, READY, NewItem
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     #: Items with their line numbers.
     Batch = builtins.list[tuple[int, dict[str, Any]]]
 
-#: Options that fill a field unchanged, and the field.
-FIELDS = {
-    "project": "project",
-    "type": "type",
-    "action": "action",
-    "phase": "phase",
-    "priority": "priority",
-    "payload": "payload",
-    "timeout": "timeout_seconds",
-    "retries": "retries",
-    "subject": "subject",
-}
 #: Numbers that beads reads the other way round: there, 0 is the most urgent.
 BEADS_PRIORITIES = ("0", "1", "2", "3", "4")
 #: How many stuck items `add --file` names.
@@ -48,25 +36,32 @@ STUCK_SHOWN = 10
 
 def item_fields(cli: Cli) -> dict[str, Any]:
     """The fields that the options of `Parser.item_fields` set."""
-    args = cli.args
-    fields = {field: getattr(args, name) for name, field in FIELDS.items()}
-    fields["labels"] = None if not args.label else [label for label in args.label if label]
-    fields["depends_on"] = args.needs or None
-    fields["review"] = None if args.review is None else _yes_or_no(args.review)
-    fields["resources"] = args.resource or None
-    fields["body"] = stdin_text() if args.body == "-" else args.body
-    if args.priority in BEADS_PRIORITIES:
+    given = given_fields(cli.args)
+    if given.get("priority") in BEADS_PRIORITIES:
+        priority = given["priority"]
         cli.notice(
-            f"priority {args.priority} is {priorities.name(int(args.priority))} here: a higher number is sooner; "
-            f"as in beads, write P{args.priority}"
+            f"priority {priority} is {priorities.name(int(priority))} here: a higher number is sooner; "
+            f"as in beads, write P{priority}"
         )
-    given = {field: value for field, value in fields.items() if value is not None}
-    return given if args.not_before is None else {**given, "not_before": _not_before(cli, args.not_before)}
+    return {field: _read(cli, field, value) for field, value in given.items()}
 
 
-def _yes_or_no(given: str) -> bool:
+def _read(cli: Cli, field: str, given: Any) -> Any:
+    match NewItem._kinds[field]:
+        case "Flag":
+            return _yes_or_no(given, field)
+        case "Instant":
+            return _instant(cli, given, field)
+        case "Names":
+            return [name for name in given if name]
+        case "Text" if given == "-":
+            return stdin_text()
+    return given
+
+
+def _yes_or_no(given: str, field: str) -> bool:
     if given not in ("yes", "no"):
-        raise UsageError(f"--review must be yes or no, not {given!r}", field="review")
+        raise UsageError(f"--{field.replace('_', '-')} must be yes or no, not {given!r}", field=field)
     return given == "yes"
 
 
@@ -82,22 +77,23 @@ def subject_fields(cli: Cli) -> dict[str, Any]:
     return fields if args.title is None else {**fields, "title": args.title}
 
 
-def _not_before(cli: Cli, text: str) -> int | None:
-    """`--not-before`: an instant, a time of this machine's clock, a duration from now, or `now` for none."""
+def _instant(cli: Cli, text: str, field: str) -> int | None:
+    """An instant, a time of this machine's clock, a duration from now, or `now` for none."""
     if text == "now":
         return None
     if text.isdecimal():
         raise Invalid(
-            f"{text!r} is ambiguous: write {text}s for seconds, or a time like 2026-11-15T09:30Z", field="not_before"
+            f"{text!r} is ambiguous: write {text}s for seconds, or a time like 2026-11-15T09:30Z", field=field
         )
     try:
         seconds = times.parse_duration(text)
     except Invalid:
-        return times.parse_clock_time(text, "not_before")
+        return times.parse_clock_time(text, field)
     if cli.args.request_id is not None:
         raise UsageError(
-            "a duration means another time in a repeated request; with --request-id, give --not-before as a time",
-            field="not_before",
+            "a duration means another time in a repeated request; with --request-id, give"
+            f" --{field.replace('_', '-')} as a time",
+            field=field,
         )
     import time
 

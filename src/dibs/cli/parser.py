@@ -23,6 +23,27 @@ HELP_COLUMN = 24
 KEYWORDS = {"import": "import_", "open": "open_"}
 
 
+#: The options that set the fields of an item: their names, a word for the value, and the help. The kind of the field
+#: says what an option takes.
+ITEM_OPTIONS = {
+    "body": ("--body", "TEXT", "the description, in markdown (- reads stdin)"),
+    "type": ("-t --type", "T", "the kind of work: bug, docs, ... (default: task)"),
+    "priority": ("-p --priority", "P", "high, ..., low; P0 to P4; or N: higher is sooner"),
+    "labels": ("--label", "L", "a label"),
+    "payload": ("--payload", "JSON", "data for the holder, a JSON object"),
+    "project": ("--project", "P", "the project (default: default)"),
+    "action": ("--action", "A", "what agents' policies apply to (default: the type)"),
+    "phase": ("--phase", "P", "the phase"),
+    "depends_on": ("--needs", "ID", "an item that must be done first"),
+    "resources": ("--resource", "R", "a path or port:80 that it uses"),
+    "not_before": ("--not-before", "TIME", "ready from: 2h, 2026-11-15T09:30 (local), ...Z"),
+    "retries": ("--retries", "N", "retry a failed run up to N times (default: 0)"),
+    "timeout_seconds": ("--timeout", "TIME", "the longest a claim may last (default: 8h)"),
+    "subject": ("--subject", "KEY", "what it is about elsewhere: a URL, github:o/r#12"),
+    "review": ("--review", "yes|no", "with yes, `done` waits for approval of the result"),
+}
+
+
 class UsageError(Invalid):
     """The arguments do not form a command; exit code 2."""
 
@@ -35,6 +56,16 @@ class Args:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+
+def attribute_of(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
+
+
+def given_fields(args: Args) -> dict[str, Any]:
+    """The fields of an item whose options were given, as they were given."""
+    given = {field: getattr(args, attribute_of(names.split()[-1])) for field, (names, *_) in ITEM_OPTIONS.items()}
+    return {field: value for field, value in given.items() if value not in (None, [])}
 
 
 class Option:
@@ -56,7 +87,7 @@ class Option:
         self.names, self.metavar, self.help = names, metavar, help
         self.convert, self.default, self.repeated, self.required = convert, default, repeated, required
         self.splits = splits
-        self.attribute = names[-1].lstrip("-").replace("-", "_")
+        self.attribute = attribute_of(names[-1])
 
 
 class Parser:
@@ -111,21 +142,22 @@ class Parser:
 
     def item_fields(self) -> None:
         """The fields of an item that `add`, `edit` and `claim --subject` set; `items.item_fields` reads them."""
-        self.option("--body", metavar="TEXT", help="the description, in markdown (- reads stdin)")
-        self.option("-t", "--type", metavar="T", help="the kind of work: bug, docs, ... (default: task)")
-        self.option("-p", "--priority", metavar="P", help="high, ..., low; P0 to P4; or N: higher is sooner")
-        self.labels("a label")
-        self.json_object("--payload", "data for the holder, a JSON object")
-        self.option("--project", metavar="P", help="the project (default: default)")
-        self.option("--action", metavar="A", help="what agents' policies apply to (default: the type)")
-        self.option("--phase", metavar="P", help="the phase")
-        self.names("--needs", metavar="ID", help="an item that must be done first")
-        self.option("--resource", metavar="R", help="a path or port:80 that it uses; repeatable", repeated=True)
-        self.option("--not-before", metavar="TIME", help="ready from: 2h, 2026-11-15T09:30 (local), ...Z")
-        self.number("--retries", help="retry a failed run up to N times (default: 0)")
-        self.duration("--timeout", "timeout_seconds", "the longest a claim may last (default: 8h)")
-        self.option("--subject", metavar="KEY", help="what it is about elsewhere: a URL, github:o/r#12")
-        self.option("--review", metavar="yes|no", help="with yes, `done` waits for approval of the result")
+        from dibs.model import NewItem
+
+        for field, (words, metavar, help) in ITEM_OPTIONS.items():
+            kind, names = NewItem._kinds[field], words.split()
+            if kind in ("Names", "ItemIds"):
+                self.names(*names, metavar=metavar, help=help)
+            elif kind == "Resources":
+                self.option(*names, metavar=metavar, help=f"{help}; repeatable", repeated=True)
+            elif kind == "Json":
+                self.json_object(words, help=help)
+            elif kind == "Count":
+                self.number(*names, help=help)
+            elif kind == "Seconds":
+                self.duration(words, field, help)
+            else:
+                self.option(*names, metavar=metavar, help=help)
 
     def names(self, *names: str, metavar: str, help: str) -> None:
         """Names without commas, so that `a,b` is the same as the option twice."""

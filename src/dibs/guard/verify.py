@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dibs.board import Board
     from dibs.guard.git import Commit, Revisions
     from dibs.model import Run
+    from dibs.model.kinds import Instant
 
 #: Up to so many items are looked up one by one. For more, the latest runs of the whole board are read first, by pages.
 ITEMS_SINGLY = 4
@@ -44,7 +45,7 @@ class Refused(Value):
     item: str
     token: int
     how: str
-    at: int
+    at: Instant
     by: dict[str, str] | None = None
     reason: str | None = None
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.board import Board
+    from dibs.model.kinds import Instant
 
     Record = tuple[str, Any]
 
-SWEEP = "dibs sweep"
-RESTORE = "keep a copy of the board, then bring back a backup with dibs restore FILE"
+SWEEP, RESTORE = "dibs sweep", "keep a copy of the board, then bring back a backup with dibs restore FILE"
 #: A restore raises every token above all that were given.
 RAISE_TOKENS = "dibs backup FILE, then dibs restore FILE: that raises every token"
 LEAVE_OUT = "dibs backup FILE, then dibs restore FILE: that leaves the record out"
@@ -104,7 +104,7 @@ class Need(Value):
     """A dependency that is recorded, or that the item lists and that exists. Without a status there is no such item."""
 
     status: str | None
-    added_at: int | None
+    added_at: Instant | None
     is_recorded: bool
 
 

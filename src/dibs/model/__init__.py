@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # Every name of both modules belongs to the model. Each value is defined after the values that it contains: the server's
 # schemas are made in this order.
-from dibs.model.records import *  # noqa: F403  see above
-from dibs.model.results import *  # noqa: F403  see above
+from dibs.model.records import *
+from dibs.model.results import *
 
 # Not the names of `dibs.model.dashboard`: no claim needs them.

@@ -10,7 +10,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from dibs.model.kinds import *
 
 
 class Brief(Value):
@@ -18,68 +18,68 @@ class Brief(Value):
     `waiters` is how many sessions wait for the item, and `reason` why the latest run of a failed item ended, cut to its
     first 500 characters."""
 
-    id: str
-    project: str
-    type: str
-    action: str
-    phase: str | None
-    title: str
-    labels: tuple[str, ...]
-    priority: int
-    depends_on: tuple[str, ...]
-    not_before: int | None
-    timeout_seconds: float
-    retries: int
-    needs_approval: bool
-    approved: bool
-    status: str
-    created_by: str
-    created_at: int
-    updated_at: int
-    attempts: int
-    strikes: int
-    failures: int
-    token: int
-    revision: int
-    offered_to: str | None
-    offer_expires_at: int | None
+    id: ItemId
+    project: Name
+    type: Name
+    action: NameOrEmpty
+    phase: Name | None
+    title: Title
+    labels: Names
+    priority: Priority
+    depends_on: ItemIds
+    not_before: Instant | None
+    timeout_seconds: Seconds
+    retries: Count
+    needs_approval: Flag
+    approved: Flag
+    status: Status
+    created_by: Actor
+    created_at: Instant
+    updated_at: Instant
+    attempts: Count
+    strikes: Count
+    failures: Count
+    token: Count
+    revision: Token
+    offered_to: Name | None
+    offer_expires_at: Instant | None
     open_blockers: tuple[Blocker, ...] = ()
-    waiters: int = 0
-    reason: str | None = None
+    waiters: Count = 0
+    reason: Text | None = None
 
 
 class Remark(Value):
     """The latest note of a run, cut to its first 500 characters."""
 
-    at: int
-    note: str
+    at: Instant
+    note: NoteText
 
 
 class Waiter(Value):
     """A place in the queue of an item. `offered`: the item is kept for this session now."""
 
-    session: str
-    agent: str
-    since_at: int
-    expires_at: int
-    offered: bool = False
+    session: Name
+    agent: AgentName
+    since_at: Instant
+    expires_at: Instant
+    offered: Flag = False
 
 
 class Held(Value):
     """A claim with the kind of its session, its health, its latest note, and the queue behind it, in order."""
 
-    item: str
-    token: int
-    session: str
-    agent: str
-    kind: str | None
-    claimed_at: int
-    renewed_at: int
-    expires_at: int
-    deadline_at: int
-    ttl_seconds: float
-    health: str
-    heartbeat_count: int
+    item: ItemId
+    token: Token
+    session: Name
+    agent: AgentName
+    kind: Name | None
+    claimed_at: Instant
+    renewed_at: Instant
+    expires_at: Instant
+    deadline_at: Instant
+    ttl_seconds: Seconds
+    health: Name
+    heartbeat_count: Count
     note: Remark | None = None
     waiters: tuple[Waiter, ...] = ()
 
@@ -87,35 +87,35 @@ class Held(Value):
 class Deduction(Value):
     """A reason why a session's score is below 100, and the points that it costs."""
 
-    code: str
-    points: int
-    text: str
+    code: Name
+    points: Count
+    text: Text
 
 
 class PastRun(Value):
     """A run of a session in brief; `outcome` and `ended_at` are null while it is going on."""
 
-    item: str
-    outcome: str | None
-    started_at: int
-    ended_at: int | None
+    item: ItemId
+    outcome: Name | None
+    started_at: Instant
+    ended_at: Instant | None
 
 
 class Seat(Value):
     """A live session: its score from 0 to 100 and the reasons for what is missing, the items that it holds, how many of
     its latest 50 runs ended in which outcome, and the latest ten."""
 
-    id: str
-    agent: str
-    kind: str
-    host: str
-    meta: dict[str, Any]
-    started_at: int
-    seen_at: int
-    score: int
+    id: Name
+    agent: AgentName
+    kind: Name
+    host: NoteText
+    meta: Meta
+    started_at: Instant
+    seen_at: Instant
+    score: Count
     reasons: tuple[Deduction, ...] = ()
-    holding: tuple[str, ...] = ()
-    ended: dict[str, int] = {}
+    holding: ItemIds = ()
+    ended: Counts = {}
     recent: tuple[PastRun, ...] = ()
 
 
@@ -125,23 +125,23 @@ class Vitals(Value):
     wait for it, in order. `seats` are the sessions that started within the last minute. `event` is the cursor of the
     feed, as in a view: it falls only if the board was replaced by an older copy."""
 
-    event: int
-    at: int
-    claims: dict[str, tuple[int, int]]
-    seen: dict[str, int]
-    queues: dict[str, tuple[str, ...]]
+    event: Count
+    at: Instant
+    claims: Beats
+    seen: Instants
+    queues: Queues
     seats: tuple[Seat, ...] = ()
 
 
 class VitalChange(Value):
     """What differs from earlier vitals: each value replaces what was known. A queue without sessions is empty now."""
 
-    at: int
-    renewed: dict[str, tuple[int, int]]
-    seen: dict[str, int]
-    queues: dict[str, tuple[str, ...]]
+    at: Instant
+    renewed: Beats
+    seen: Instants
+    queues: Queues
     started: tuple[Seat, ...] = ()
-    ended: tuple[str, ...] = ()
+    ended: Names = ()
 
 
 class Paged(Value):
@@ -153,10 +153,10 @@ class Paged(Value):
     """
 
     items: tuple[Brief, ...]
-    next: str | None
-    total: int
-    counts: dict[str, dict[str, int]]
-    left_off: int
+    next: Text | None
+    total: Count
+    counts: CountsByField
+    left_off: Count
 
 
 class Window(Value):
@@ -165,11 +165,11 @@ class Window(Value):
     milliseconds since the epoch. The stretch begins at `from_at` and ends before `to_at`. `truncated`: there are
     more."""
 
-    from_at: int
-    to_at: int
-    runs: tuple[list[Any], ...]
-    refused: tuple[list[Any], ...]
-    truncated: bool
+    from_at: Instant
+    to_at: Instant
+    runs: Rows
+    refused: Rows
+    truncated: Flag
 
 
 class Series(Value):
@@ -181,28 +181,28 @@ class Series(Value):
     too many events since.
     """
 
-    from_at: int
-    step_seconds: float
-    events: dict[str, list[Any]]
-    depth: dict[str, list[Any]]
-    time_to_claim: dict[str, list[Any]]
-    duration: dict[str, list[Any]]
-    cost: dict[str, list[Any]]
-    truncated: bool
+    from_at: Instant
+    step_seconds: Seconds
+    events: Columns
+    depth: Columns
+    time_to_claim: Columns
+    duration: Columns
+    cost: CostColumns
+    truncated: Flag
 
 
 class BulkRefusal(Value):
     """Why a bulk verb left an item alone."""
 
-    item: str
-    code: str
-    detail: str
+    item: ItemId
+    code: Name
+    detail: Text
 
 
 class Bulk(Value):
     """The answer to `bulk`: the items that the verb changed, and the others, each with its refusal."""
 
-    done: tuple[str, ...]
+    done: ItemIds
     refused: tuple[BulkRefusal, ...]
 
 
@@ -214,14 +214,14 @@ class View(Value):
     sessions that are not shown.
     """
 
-    event: int
-    at: int
-    me: dict[str, str] | None
-    settings: dict[str, float]
-    counts: dict[str, int]
+    event: Count
+    at: Instant
+    me: Words | None
+    settings: Numbers
+    counts: Counts
     items: tuple[Brief, ...]
     holdings: tuple[Held, ...]
     sessions: tuple[Seat, ...]
-    left_off: int
-    holdings_left_off: int = 0
-    sessions_left_off: int = 0
+    left_off: Count
+    holdings_left_off: Count = 0
+    sessions_left_off: Count = 0

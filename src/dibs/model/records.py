@@ -6,7 +6,7 @@ from dibs.value import LateField, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from dibs.model.kinds import *
 
 PENDING_APPROVAL = "pending_approval"
 BLOCKED = "blocked"
@@ -38,24 +38,24 @@ DEFAULT_TIMEOUT_SECONDS = 8 * 3600
 class NewItem(Value):
     """An item as a caller adds it; the board sets the other fields."""
 
-    id: str
-    title: str
-    project: str = DEFAULT_PROJECT
-    type: str = DEFAULT_TYPE
-    action: str = ""
-    phase: str | None = None
-    body: str = ""
-    payload: dict[str, Any] = {}
-    labels: tuple[str, ...] = ()
-    priority: int = DEFAULT_PRIORITY
-    depends_on: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
-    not_before: int | None = None
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
-    retries: int = 0
-    needs_approval: bool = False
-    subject: str | None = None
-    review: bool = False
+    id: ItemId
+    title: Title
+    project: Name = DEFAULT_PROJECT
+    type: Name = DEFAULT_TYPE
+    action: NameOrEmpty = ""
+    phase: Name | None = None
+    body: Text = ""
+    payload: Json = {}
+    labels: Names = ()
+    priority: Priority = DEFAULT_PRIORITY
+    depends_on: ItemIds = ()
+    resources: Resources = ()
+    not_before: Instant | None = None
+    timeout_seconds: Seconds = DEFAULT_TIMEOUT_SECONDS
+    retries: Count = 0
+    needs_approval: Flag = False
+    subject: Subject | None = None
+    review: Flag = False
 
 
 class Item(Value):
@@ -67,45 +67,42 @@ class Item(Value):
     `offer_expires_at`. `strikes` counts lost claims, `failures` failed runs.
     """
 
-    id: str
-    project: str
-    type: str
-    action: str
-    phase: str | None
-    title: str
-    body: str
-    payload: dict[str, Any]
-    labels: tuple[str, ...]
-    priority: int
-    depends_on: tuple[str, ...]
-    resources: tuple[str, ...]
-    not_before: int | None
-    timeout_seconds: float
-    retries: int
-    needs_approval: bool
-    approved: bool
-    status: str
-    created_by: str
-    created_at: int
-    updated_at: int
-    attempts: int
-    strikes: int
-    failures: int
-    token: int
-    revision: int
-    offered_to: str | None
-    offer_expires_at: int | None
-    subject: str | None = None
-    review: bool = False
+    id: ItemId
+    project: Name
+    type: Name
+    action: NameOrEmpty
+    phase: Name | None
+    title: Title
+    body: Text
+    payload: Json
+    labels: Names
+    priority: Priority
+    depends_on: ItemIds
+    resources: Resources
+    not_before: Instant | None
+    timeout_seconds: Seconds
+    retries: Count
+    needs_approval: Flag
+    approved: Flag
+    status: Status
+    created_by: Actor
+    created_at: Instant
+    updated_at: Instant
+    attempts: Count
+    strikes: Count
+    failures: Count
+    token: Count
+    revision: Token
+    offered_to: Name | None
+    offer_expires_at: Instant | None
+    subject: Subject | None = None
+    review: Flag = False
 
 
 # A verb that ends a run answers with the item, and neither its rules nor most of its callers read a long payload.
 setattr(Item, "payload", LateField("payload"))  # noqa: B010  the annotation is that of the field
 #: The fields that `edit` may change. The others follow from the history of the item.
-EDITABLE = (
-    *("title", "body", "payload", "labels", "priority", "phase", "project", "type", "action"),
-    *("depends_on", "resources", "not_before", "timeout_seconds", "retries", "subject", "review"),
-)
+EDITABLE = tuple(name for name in NewItem._fields if name not in ("id", "needs_approval"))
 
 
 class Agent(Value):
@@ -116,140 +113,140 @@ class Agent(Value):
     allowed actions and drafts sensitive ones; an action on both lists is carried out once its draft is approved.
     """
 
-    name: str
-    types: tuple[str, ...] = ()
-    role: str | None = None
-    max_claims: int | None = None
-    max_claims_total: int | None = None
-    claims_per_minute: float | None = None
-    claims_burst: int = 1
-    allowed_actions: tuple[str, ...] = ()
-    sensitive_actions: tuple[str, ...] = ()
-    created_at: int = 0
-    updated_at: int = 0
+    name: AgentName
+    types: Names = ()
+    role: Name | None = None
+    max_claims: Count | None = None
+    max_claims_total: Count | None = None
+    claims_per_minute: Number | None = None
+    claims_burst: Count = 1
+    allowed_actions: Names = ()
+    sensitive_actions: Names = ()
+    created_at: Instant = 0
+    updated_at: Instant = 0
 
 
 class Owner(Value):
     """The process that owns a session, identified across reboots, pid namespaces and reused pids."""
 
-    boot_id: str
-    pid_namespace: int
-    pid: int
-    start_time: int
+    boot_id: Text
+    pid_namespace: Count
+    pid: Count
+    start_time: Count
 
 
 class Session(Value):
     """One running instance of an agent. `key` is the id of the key that registered it with a server. `parent` is the
     session that it is a child of, such as the agent of a subagent: it ends with its parent."""
 
-    id: str
-    agent: str
-    kind: str = "cli"
-    host: str = ""
+    id: Name
+    agent: AgentName
+    kind: Name = "cli"
+    host: NoteText = ""
     owner: Owner | None = None
-    meta: dict[str, Any] = {}
-    started_at: int = 0
-    seen_at: int = 0
-    ended_at: int | None = None
-    end_reason: str | None = None
-    key: str | None = None
-    parent: str | None = None
+    meta: Meta = {}
+    started_at: Instant = 0
+    seen_at: Instant = 0
+    ended_at: Instant | None = None
+    end_reason: NoteText | None = None
+    key: Name | None = None
+    parent: Name | None = None
 
 
 class Claim(Value):
     """The lease of an item by a session, exclusive until `expires_at` by the store's clock."""
 
-    item: str
-    token: int
-    session: str
-    agent: str
-    claimed_at: int
-    renewed_at: int
-    expires_at: int
-    deadline_at: int
-    ttl_seconds: float
-    heartbeat_count: int = 0
+    item: ItemId
+    token: Token
+    session: Name
+    agent: AgentName
+    claimed_at: Instant
+    renewed_at: Instant
+    expires_at: Instant
+    deadline_at: Instant
+    ttl_seconds: Seconds
+    heartbeat_count: Count = 0
 
 
 class Run(Value):
     """The record of one claim from start to end; `outcome` is None until it ends. `checks` maps the name of a check of
     its work to the check's `state` and, if there is one, its `url`."""
 
-    item: str
-    token: int
-    session: str
-    agent: str
-    started_at: int
-    ended_at: int | None = None
-    outcome: str | None = None
-    reason: str | None = None
-    draft: str | None = None
-    links: dict[str, Any] = {}
-    cost: dict[str, Any] = {}
-    checks: dict[str, Any] = {}
+    item: ItemId
+    token: Token
+    session: Name
+    agent: AgentName
+    started_at: Instant
+    ended_at: Instant | None = None
+    outcome: Name | None = None
+    reason: Text | None = None
+    draft: Text | None = None
+    links: Json = {}
+    cost: Json = {}
+    checks: Checks = {}
 
 
 class Note(Value):
     """A note of progress by the holder of a run."""
 
-    at: int
-    note: str
-    meta: dict[str, Any] = {}
+    at: Instant
+    note: NoteText
+    meta: Json = {}
 
 
 class Ticket(Value):
     """A session's place in the queue of one item, kept while it is renewed; `reason` says why it was closed."""
 
-    item: str
-    session: str
-    agent: str
-    since_at: int
-    expires_at: int
-    ttl_seconds: float
-    closed_at: int | None = None
-    reason: str | None = None
-    id: int = 0
+    item: ItemId
+    session: Name
+    agent: AgentName
+    since_at: Instant
+    expires_at: Instant
+    ttl_seconds: Seconds
+    closed_at: Instant | None = None
+    reason: NoteText | None = None
+    id: Count = 0
 
 
 class SoftClaim(Value):
     """Shows that a session works on an item, for callers that lock it in another system. It expires, and excludes no
     claim."""
 
-    item: str
-    session: str
-    agent: str
-    claimed_at: int
-    expires_at: int
-    ttl_seconds: float
+    item: ItemId
+    session: Name
+    agent: AgentName
+    claimed_at: Instant
+    expires_at: Instant
+    ttl_seconds: Seconds
 
 
 class Event(Value):
     """One line of an item's history. `id` orders the feed of the board, `number` counts the item's events from 1."""
 
-    item: str
-    number: int
-    kind: str
-    at: int
-    status: str
-    token: int
-    actor: str
-    session: str | None = None
-    agent: str | None = None
-    data: dict[str, Any] = {}
-    id: int = 0
+    item: ItemId
+    number: Token
+    kind: Name
+    at: Instant
+    status: Status
+    token: Count
+    actor: Actor
+    session: Name | None = None
+    agent: AgentName | None = None
+    data: Facts = {}
+    id: Count = 0
 
 
 class Activity(Value):
     """A refused claim. It changed nothing, so it is not an event."""
 
-    at: int
-    item: str
-    session: str
-    agent: str
-    action: str
-    code: str
-    details: dict[str, Any] = {}
-    id: int = 0
+    at: Instant
+    item: ItemId
+    session: Name
+    agent: AgentOrEmpty
+    action: Name
+    code: Name
+    details: Facts = {}
+    id: Count = 0
 
 
 class Key(Value):
@@ -263,21 +260,21 @@ class Key(Value):
     replaces: the keys of a line act for the same sessions.
     """
 
-    id: str
-    role: str
-    agent: str | None
-    digest: str
-    created_at: int = 0
-    expires_at: int | None = None
-    revoked_at: int | None = None
-    name: str | None = None
-    last_used_at: int | None = None
-    line: str | None = None
+    id: Name
+    role: Name
+    agent: AgentName | None
+    digest: Text
+    created_at: Instant = 0
+    expires_at: Instant | None = None
+    revoked_at: Instant | None = None
+    name: Text | None = None
+    last_used_at: Instant | None = None
+    line: Name | None = None
 
 
 class Request(Value):
     """An idempotency key with the fingerprint of the request: a repeated request gets the first one's answer."""
 
-    actor: str
-    id: str
-    fingerprint: str
+    actor: Actor
+    id: Name
+    fingerprint: Name

@@ -7,7 +7,7 @@ from dibs.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from dibs.model.kinds import *
 
 
 class Previous(Value):
@@ -15,15 +15,15 @@ class Previous(Value):
 
     run: Run
     notes: tuple[Note, ...] = ()
-    comment: str | None = None
+    comment: NoteText | None = None
 
 
 class Approval(Value):
     """An approval that is in force: by whom, with which comment, and the run whose draft was approved, if any."""
 
-    actor: str
-    at: int
-    comment: str | None = None
+    actor: Actor
+    at: Instant
+    comment: NoteText | None = None
     run: Run | None = None
 
 
@@ -37,31 +37,31 @@ class Grant(Value):
     claim: Claim
     previous: Previous | None = None
     approval: Approval | None = None
-    renewed: bool = False
+    renewed: Flag = False
 
 
 class Renewal(Value):
     """A claim after a heartbeat. `warning` is None, `warning` or `expiring`, by the time left. `renewed` is false if
     the claim is unchanged, because its last renewal is recent."""
 
-    item: str
-    token: int
-    expires_at: int
-    remaining_seconds: float
-    heartbeat_count: int
-    warning: str | None
-    heartbeat_seconds: float
-    renewed: bool = True
+    item: ItemId
+    token: Token
+    expires_at: Instant
+    remaining_seconds: Seconds
+    heartbeat_count: Count
+    warning: Name | None
+    heartbeat_seconds: Seconds
+    renewed: Flag = True
 
 
 class Lost(Value):
     """A claim that the caller no longer holds: how it ended, and who holds the item now."""
 
-    item: str
-    token: int | None
-    code: str
-    how: str
-    holder: dict[str, Any] | None = None
+    item: ItemId
+    token: Token | None
+    code: Name
+    how: NoteText
+    holder: Facts | None = None
 
 
 class Heartbeat(Value):
@@ -69,37 +69,37 @@ class Heartbeat(Value):
     list them. `event` is the latest event, to be sent as `known_event` with the next `holding`; None from an old
     server."""
 
-    session: str
+    session: Name
     renewed: tuple[Renewal, ...]
     lost: tuple[Lost, ...]
-    forgotten: tuple[str, ...]
-    heartbeat_seconds: float
-    event: int | None = None
+    forgotten: ItemIds
+    heartbeat_seconds: Seconds
+    event: Count | None = None
 
 
 class Waiting(Value):
     """The state of a waiter: its ticket, its position in the queue, and whether the item is offered to it."""
 
     ticket: Ticket
-    position: int
-    offered: bool
-    status: str
+    position: Count
+    offered: Flag
+    status: Status
     claim: Claim | None
 
 
 class Blocker(Value):
     """A dependency that is not done. `will_move` is false if it has ended and can no longer become done."""
 
-    item: str
-    status: str
-    will_move: bool
+    item: ItemId
+    status: Status
+    will_move: Flag
 
 
 class Added(Item):
     """The answer to `add`. `existed`: the board had this item with the same content, and nothing was added. `blockers`
     are the dependencies that are not done."""
 
-    existed: bool = False
+    existed: Flag = False
     blockers: tuple[Blocker, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ class Edited(Item):
     """The answer to `edit`. `before` has the former values of the fields that the edit changed, with `approved`,
     `needs_approval` and `status` if these changed with it."""
 
-    before: dict[str, Any] = {}
+    before: Facts = {}
     blockers: tuple[Blocker, ...] = ()
 
     @property
@@ -128,9 +128,9 @@ def _item(answer: Item) -> Item:
 class Reason(Value):
     """One line of `why`: a code for programs, a text for people, and whether this line allows a claim."""
 
-    code: str
-    text: str
-    claimable: bool = False
+    code: Name
+    text: Text
+    claimable: Flag = False
 
 
 class Ended(Value):
@@ -163,7 +163,7 @@ class SessionEnd(Value):
     included."""
 
     session: Session
-    released: tuple[str, ...]
+    released: ItemIds
 
 
 class Holding(Value):
@@ -172,20 +172,20 @@ class Holding(Value):
 
     item: Item
     claim: Claim | None
-    kind: str | None
-    health: str
-    age_seconds: float
-    remaining_seconds: float
-    waiters: int = 0
+    kind: Name | None
+    health: Name
+    age_seconds: Seconds
+    remaining_seconds: Seconds
+    waiters: Count = 0
     soft: SoftClaim | None = None
-    parent: str | None = None
+    parent: Name | None = None
 
 
 class SessionView(Value):
     """A line of `sessions`: the session, how many live claims it has, and its last ten runs."""
 
     session: Session
-    claims: int
+    claims: Count
     recent: tuple[Run, ...] = ()
 
 
@@ -193,12 +193,12 @@ class Sweep(Value):
     """What a sweep recorded, as ids of items: expired claims, claims of dead owners, items that failed after too many
     of these, items whose schedule was due, offers that lapsed. `more`: something is left for another sweep."""
 
-    expired: tuple[str, ...]
-    owner_died: tuple[str, ...]
-    failed: tuple[str, ...]
-    due: tuple[str, ...] = ()
-    offers: tuple[str, ...] = ()
-    more: bool = False
+    expired: ItemIds
+    owner_died: ItemIds
+    failed: ItemIds
+    due: ItemIds = ()
+    offers: ItemIds = ()
+    more: Flag = False
 
 
 class Synced(Value):
@@ -206,32 +206,32 @@ class Synced(Value):
     items that changed elsewhere, the conflict files, the files that were left alone and why, the claims that expired,
     and whether the repository of this clone was damaged and has been repaired."""
 
-    commit: str | None = None
-    pushed: bool = False
-    news: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-    expired: tuple[str, ...] = ()
-    repaired: bool = False
+    commit: Text | None = None
+    pushed: Flag = False
+    news: ItemIds = ()
+    conflicts: Texts = ()
+    findings: Texts = ()
+    expired: ItemIds = ()
+    repaired: Flag = False
 
 
 class Stats(Value):
     """The board in figures; rates and means cover everything that was not pruned. `cost` sums, by name, the numbers in
     the costs of the latest 1,000 runs."""
 
-    items: dict[str, int]
-    ready: list[dict[str, Any]]
-    active_claims: int
-    waiters: int
-    live_sessions: int
-    total_claims: int
-    outcomes: dict[str, int]
-    conflicts_avoided: int
-    claim_success_rate: float | None
-    failure_rate: float | None
-    time_to_claim_seconds: float | None
-    claim_duration_seconds: float | None
-    cost: dict[str, float] = {}
+    items: Counts
+    ready: Groups
+    active_claims: Count
+    waiters: Count
+    live_sessions: Count
+    total_claims: Count
+    outcomes: Counts
+    conflicts_avoided: Count
+    claim_success_rate: Rate | None
+    failure_rate: Rate | None
+    time_to_claim_seconds: Seconds | None
+    claim_duration_seconds: Seconds | None
+    cost: Costs = {}
 
 
 class Pulse(Value):
@@ -244,23 +244,23 @@ class Pulse(Value):
     never used.
     """
 
-    ready: list[dict[str, Any]]
-    ready_total: int
-    active_claims: int
-    heartbeat_lag_seconds: float
-    sessions: dict[str, int]
-    waiters: int
-    conflicts_avoided: int
-    waiting_for_person: int = 0
-    waiting_for_person_seconds: float = 0.0
-    webhooks_disabled: int = 0
-    last_backup_at: int | None = None
+    ready: Groups
+    ready_total: Count
+    active_claims: Count
+    heartbeat_lag_seconds: Seconds
+    sessions: Counts
+    waiters: Count
+    conflicts_avoided: Count
+    waiting_for_person: Count = 0
+    waiting_for_person_seconds: Seconds = 0.0
+    webhooks_disabled: Count = 0
+    last_backup_at: Instant | None = None
 
 
 class Prune(Value):
     """The number of pruned records, and the new floors: tokens and events at or below them are never given again."""
 
-    items: int
-    events: int
-    token_floor: int
-    event_floor: int
+    items: Count
+    events: Count
+    token_floor: Count
+    event_floor: Count

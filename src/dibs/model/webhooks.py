@@ -5,6 +5,10 @@ from __future__ import annotations
 from dibs.model.records import Event
 from dibs.value import Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.model.kinds import *
+
 
 class Webhook(Value):
     """A receiver of events. Its secrets are not part of it: they are shown once, to the caller that made them.
@@ -14,52 +18,52 @@ class Webhook(Value):
     success, `failure` the latest. `dead` is the number of dead letters.
     """
 
-    id: str
-    url: str
-    kinds: tuple[str, ...]
-    projects: tuple[str, ...] = ()
-    format: str = "json"
-    allow_private: bool = False
-    give_up_seconds: float = 86400.0
-    created_by: str = ""
-    created_at: int = 0
-    cursor: int = 0
-    attempts: int = 0
-    failing_at: int | None = None
-    retry_at: int | None = None
-    failure: str | None = None
-    delivered_at: int | None = None
-    disabled_at: int | None = None
-    disabled_reason: str | None = None
-    rotated_at: int | None = None
-    dead: int = 0
+    id: Name
+    url: Text
+    kinds: Names
+    projects: Names = ()
+    format: Name = "json"
+    allow_private: Flag = False
+    give_up_seconds: Seconds = 86400.0
+    created_by: Actor = ""
+    created_at: Instant = 0
+    cursor: Count = 0
+    attempts: Count = 0
+    failing_at: Instant | None = None
+    retry_at: Instant | None = None
+    failure: Text | None = None
+    delivered_at: Instant | None = None
+    disabled_at: Instant | None = None
+    disabled_reason: Text | None = None
+    rotated_at: Instant | None = None
+    dead: Count = 0
 
 
 class NewWebhook(Value):
     """A webhook that was added, and the secret that signs its messages. The secret is not shown again."""
 
     webhook: Webhook
-    secret: str
+    secret: Text
 
 
 class DeadLetter(Value):
     """An event that a webhook gave up on, after so many `attempts`."""
 
-    webhook: str
+    webhook: Name
     event: Event
-    dead_at: int
-    attempts: int
-    failure: str
+    dead_at: Instant
+    attempts: Count
+    failure: Text
 
 
 class Delivery(Value):
     """One attempt to send a message by hand: a test without an `event`, or a dead letter. `answer` is the status line
     of the receiver, or why there was none."""
 
-    webhook: str
-    event: int | None
-    delivered: bool
-    answer: str
+    webhook: Name
+    event: Count | None
+    delivered: Flag
+    answer: Text
 
 
 class Attempt(Value):
@@ -67,9 +71,9 @@ class Attempt(Value):
     attempt is due in `delay_seconds`. `gone`: the receiver wants no more messages."""
 
     event: Event
-    failure: str | None = None
-    delay_seconds: float = 0.0
-    gone: bool = False
+    failure: Text | None = None
+    delay_seconds: Seconds = 0.0
+    gone: Flag = False
 
 
 class Taken(Value):
@@ -77,5 +81,5 @@ class Taken(Value):
     was not taken. `secrets` are those that sign, the newest first."""
 
     webhook: Webhook
-    secrets: tuple[str, ...]
-    wait_seconds: float = 0.0
+    secrets: Texts
+    wait_seconds: Seconds = 0.0

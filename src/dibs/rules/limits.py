@@ -13,6 +13,10 @@ from dibs.model import Agent, Item
 from dibs.text import times
 from dibs.value import Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dibs.model.kinds import Instant
+
 
 class Load(Value):
     """The live claims, the bucket and the next expiry that the limits are compared with."""
@@ -20,8 +24,8 @@ class Load(Value):
     held: int = 0
     held_total: int = 0
     bucket: float = 0.0
-    bucket_at: int = 0
-    next_expiry_at: int | None = None
+    bucket_at: Instant = 0
+    next_expiry_at: Instant | None = None
 
 
 def refusal(now: int, agent: Agent, load: Load) -> DibsError | None:

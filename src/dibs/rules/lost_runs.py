@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.model import Run
+    from dibs.model.kinds import Instant
 
 TAKEN_OVER = "taken_over"
 #: Outcomes that an admin chose.
@@ -28,7 +29,7 @@ class Loss(Value):
     """How a run was lost, and when. `by` is the run that took the item over, if one did."""
 
     how: str
-    at: int
+    at: Instant
     reason: str | None = None
     by: Run | None = None
 

@@ -70,7 +70,6 @@ STRIKES = ("expired", "owner_died")
 KEEPS_CLAIM = ("added", "edited", "claimed", "progress", "annotated")
 #: An approval is about these: editing one of them asks for it again.
 APPROVED_OF = ("title", "body", "payload", "type", "action", "resources")
-LISTS = ("labels", "depends_on", "resources")
 
 
 class Story:
@@ -129,7 +128,7 @@ class Story:
         self._move(event)
 
     def _begin(self, event: Event) -> None:
-        content = {name: tuple(value) if name in LISTS else value for name, value in event.data.items()}
+        content = {name: tuple(value) if isinstance(value, list) else value for name, value in event.data.items()}
         born = {"id": event.item, "created_by": event.actor, "created_at": event.at}
         zero = {"attempts": 0, "strikes": 0, "failures": 0, "approved": False, "offered_to": None}
         nothing = {"offer_expires_at": None, "status": None, "token": event.token}
@@ -180,7 +179,7 @@ class Story:
                 continue
             if name not in EDITABLE:
                 self._odd(f"event {event.number} edits {name}")
-            self.fields[name] = tuple(value) if name in LISTS else value
+            self.fields[name] = tuple(value) if isinstance(value, list) else value
         if withdrawn:
             self.fields.update(needs_approval=True, approved=False)
 

@@ -45,14 +45,15 @@ def stored(text: str) -> dict[str, Any]:
     """The object of a stored text, and a long one with that text. A program that writes SQL may have written it on
     several lines: then it is encoded again."""
     found: dict[str, Any] = loads(text)
-    if len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
+    # Of a list of words with two letters each, `dict` makes an object.
+    if type(found) is not dict or len(text) <= _LONG or "\n" in text or "\r" in text or _DELETE in text:
         return found
     return Encoded(found, text)
 
 
 def as_object(given: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping as an object, with its text if it has one."""
-    return given if isinstance(given, dict) else dict(given)
+    return given if isinstance(given, dict) else {**given}
 
 
 def merged(known: dict[str, Any], given: dict[str, Any] | None) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model
 
 from dibs import model
 from dibs.board import Board
-from dibs.model import EDITABLE, NewItem, dashboard, webhooks
-from dibs.text import wire
+from dibs.model import EDITABLE, NewItem, dashboard, kinds, webhooks
 from dibs.value import Value
 
 NOON = "2026-11-15T12:00:00.000Z"
@@ -23,7 +22,11 @@ Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, exampl
 #: Parameters that no body has: the server fills in the caller's identity, and `wait` is a parameter of the query.
 NOT_IN_REQUEST = frozenset({"self", "request_id", "on_wait", "wait_seconds", "key", "owner_pid"})
 #: The types of the wire for names in annotations.
-NAMES: dict[str, Any] = {"Any": Any, "Iterable": list, "Mapping": dict, "Page": list, "Callable": Callable}
+NAMES: dict[str, Any] = {
+    **{"Any": Any, "Iterable": list, "Mapping": dict, "Page": list, "Callable": Callable},
+    **{name: kind for name, kind in vars(kinds).items() if name[0].isupper()},
+    "Instant": Instant,
+}
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -53,17 +56,11 @@ VALUES: dict[str, Any] = {}
 def _resolve(annotation: str) -> Any:
     """The type that an annotation names, with models in place of values. `get_type_hints` needs a class to read."""
     holder = type("Holder", (), {"__annotations__": {"value": annotation}})
-    return get_type_hints(holder, globalns=NAMES, localns=VALUES)["value"]
+    return get_type_hints(holder, globalns=NAMES, localns=VALUES, include_extras=True)["value"]
 
 
 def _wire_fields(kind: type[Value]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, annotation in kind._hints.items():
-        hint = _resolve(annotation)
-        if wire.is_instant(name):
-            hint = Instant | None if type(None) in getattr(hint, "__args__", ()) else Instant
-        found[name] = (hint, ...)
-    return found
+    return {name: (_resolve(hint), ...) for name, hint in kind._hints.items()}
 
 
 for _name, _kind in (vars(model) | vars(dashboard) | vars(webhooks)).items():

@@ -42,9 +42,8 @@ ARCHIVE_SECONDS = 600.0
 SENDING_SECONDS = 20.0
 #: How much of a long answer is asked for at a time.
 PAGE_BYTES = 8_000_000
-#: Fields of an agent that the store sets, and of a webhook and a session that a client may send.
+#: Fields of an agent that the store sets, and of a session that a client may send.
 SET_BY_STORE = ("name", "created_at", "updated_at")
-SENT_OF_WEBHOOK = ("id", "url", "kinds", "projects", "format", "allow_private", "give_up_seconds")
 SENT_OF_SESSION = ("agent", "id", "kind", "host", "owner", "meta", "parent")
 
 
@@ -141,7 +140,9 @@ class WrittenVerbs(Store):
         return _key(self._client.ask("POST", path, request_id=_id_of(request), repeatable=not is_own))
 
     def add_webhook(self, webhook: Webhook, *, secret: str) -> Webhook:
-        body = {name: wire.encode(getattr(webhook, name)) for name in SENT_OF_WEBHOOK}
+        from dibs.rules.webhooks import GIVEN
+
+        body = {name: wire.encode(getattr(webhook, name)) for name in GIVEN}
         answer = self._client.ask("POST", "/v1/webhooks", {**body, "actor": webhook.created_by, "secret": secret})
         return _decoded(Webhook, answer["webhook"])
 

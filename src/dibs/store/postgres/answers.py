@@ -30,7 +30,6 @@ from dibs.rules import claiming, ending, fencing, limits, refusals
 from dibs.rules.decision import State
 from dibs.rules.limits import Load
 from dibs.rules.resources import Hold
-from dibs.store.postgres.queries import LISTS
 from dibs.text import wire
 
 TYPE_CHECKING = False
@@ -45,10 +44,14 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound=Value)
     Answer = dict[str, Any]
 
-#: Besides the lists, these fields differ from the model in their JSON: floats without a fraction.
-_FLOATS = frozenset({"timeout_seconds", "ttl_seconds", "claims_per_minute"})
-_CONVERTED: dict[type[Value], tuple[frozenset[str], frozenset[str]]] = {
-    kind: (_FLOATS & kind._names, LISTS & kind._names) for kind in (Item, Claim, Run, Agent)
+#: What converts the JSON of a field, by its kind: a list is a tuple, and a float may have come without its fraction.
+CONVERT: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("Names", "ItemIds", "Resources"), tuple),
+    **dict.fromkeys(("Seconds", "Number"), float),
+}
+_CONVERTED: dict[type[Value], list[tuple[str, Callable[[Any], Any]]]] = {
+    kind: [(name, CONVERT[word]) for name, word in kind._kinds.items() if word in CONVERT]
+    for kind in (Item, Claim, Run, Agent)
 }
 
 
@@ -59,12 +62,9 @@ def _value(kind: type[V], row: Answer) -> V:
 
 
 def _typed(kind: type[V], fields: Answer) -> V:
-    floats, lists = _CONVERTED[kind]
-    for name in floats:
+    for name, convert in _CONVERTED[kind]:
         if fields[name] is not None:
-            fields[name] = float(fields[name])
-    for name in lists:
-        fields[name] = tuple(fields[name])
+            fields[name] = convert(fields[name])
     return kind.of(fields)
 
 

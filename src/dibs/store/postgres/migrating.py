@@ -12,6 +12,7 @@ import os
 import psycopg
 
 from dibs.errors import StoreUnavailable, StoreUnusable
+from dibs.model import Item
 from dibs.store.contract import BEFORE_SCHEMA_1
 from dibs.store.postgres.connections import connect, explain, refuse_other_encodings
 
@@ -106,5 +107,7 @@ def too_new(found: int) -> StoreUnusable:
 
 
 def _run(connection: psycopg.Connection[tuple[object, ...]], path: str) -> None:
+    # `next` answers with the fields of an item as a list, in their order.
+    fields = ", ".join(f"t.{name}" for name in Item._fields).encode()
     with open(path, "rb") as file:
-        connection.execute(file.read())
+        connection.execute(file.read().replace(b"@fields_of_t", fields))

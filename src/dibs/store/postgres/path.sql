@@ -61,18 +61,6 @@ SELECT to_json(x.resources)::text, x.id, c.session, c.agent
 FROM dibs.items x JOIN dibs.claims c ON c.item = x.id
 WHERE x.project = :project AND x.status = 'in_progress' AND x.resources <> '{}' AND c.expires_at > :now
 
--- name: rewrite_item
-UPDATE dibs.items
-SET (project, type, action, phase, title, body, payload, labels, priority, depends_on, resources, not_before,
-     timeout_seconds, retries, subject, review, needs_approval, approved, status, offered_to, offer_expires_at,
-     updated_at, revision)
-  = (:project, :type, :action, :phase, :title, :body, :payload::json,
-     ARRAY(SELECT json_array_elements_text(:labels::json)), :priority,
-     ARRAY(SELECT json_array_elements_text(:depends_on::json)), ARRAY(SELECT json_array_elements_text(:resources::json)),
-     :not_before, :timeout_seconds, :retries, :subject, :review, :needs_approval, :approved, :status, :offered_to,
-     :offer_expires_at, :updated_at, :revision)
-WHERE id = :id AND revision = :revision - 1
-
 -- name: renew_claim
 UPDATE dibs.claims SET renewed_at = :renewed_at, expires_at = :expires_at, ttl_seconds = :ttl_seconds,
                        heartbeat_count = :heartbeat_count, look_at = least(look_at, :expires_at)

@@ -8,22 +8,30 @@ from __future__ import annotations
 import os
 import re
 
-from dibs.store.sql.queries import SHARED, Statements, expand
+from dibs.store.sql.queries import KINDS, SHARED, Statements, expand
 
-JSON = frozenset({"payload", "links", "cost", "checks", "data", "meta", "details"})
-LISTS = frozenset({"labels", "depends_on", "resources", "types", "allowed_actions", "sensitive_actions"})
+#: The kinds that are columns of type json, and those of type text[].
+JSON = frozenset({"Json", "Meta", "Checks", "Facts"})
+LISTS = frozenset({"Names", "ItemIds", "Resources", "Texts"})
 
 
-def _read(_kind: str, column: str) -> str:
-    if column in JSON:
+def _read(row: str, column: str) -> str:
+    kind = _kind(row, column)
+    if kind in JSON:
         return f"{column}::text"
-    return f"to_json({column})::text" if column in LISTS else column
+    return f"to_json({column})::text" if kind in LISTS else column
 
 
-def _parameter(column: str) -> str:
-    if column in JSON:
+def _parameter(row: str, column: str) -> str:
+    kind = _kind(row, column)
+    if kind in JSON:
         return f":{column}::json"
-    return f"ARRAY(SELECT json_array_elements_text(:{column}::json))" if column in LISTS else f":{column}"
+    return f"ARRAY(SELECT json_array_elements_text(:{column}::json))" if kind in LISTS else f":{column}"
+
+
+def _kind(row: str, column: str) -> str:
+    """`row` is a kind of row, or names some columns of an item."""
+    return KINDS.get(row, KINDS["item"])[column]
 
 
 def expand_for_postgres(text: str) -> str:

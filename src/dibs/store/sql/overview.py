@@ -123,12 +123,12 @@ def brief(item: Item) -> Brief:
     return Brief(**{name: fields[name] for name in Brief._fields if name in fields})
 
 
+_read_brief = rows.reader(Brief)
+
+
 def brief_of_row(row: rows.Row) -> Brief:
-    made = Brief.of_row(row)
-    fields = made.__dict__
-    fields.update(Brief._defaults)
-    fields["labels"], fields["depends_on"] = rows.names(fields["labels"]), rows.names(fields["depends_on"])
-    fields["needs_approval"], fields["approved"] = bool(fields["needs_approval"]), bool(fields["approved"])
+    made = _read_brief(row)
+    made.__dict__.update(Brief._defaults)
     return made
 
 

@@ -81,6 +81,10 @@ ON CONFLICT (words) DO UPDATE SET number = excluded.number
 -- name: insert_item
 INSERT INTO dibs.items (@columns_of_item) VALUES (:@item)
 
+-- name: rewrite_item
+UPDATE dibs.items SET (@columns_of_rewritten) = (:@rewritten)
+WHERE id = :id AND revision = :revision - 1
+
 -- name: move_item
 UPDATE dibs.items
 SET status = :status, updated_at = :updated_at, attempts = :attempts, strikes = :strikes, failures = :failures,

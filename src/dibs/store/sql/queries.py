@@ -17,34 +17,46 @@ from __future__ import annotations
 
 import os
 
-from dibs.model import Activity, Agent, Claim, Event, Item, Key, Run, SoftClaim, Ticket
+from dibs.model import Activity, Agent, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OWNER = ("boot_id", "pid_namespace", "pid", "start_time")
-SESSION = (
-    *("id", "agent", "kind", "host", *_OWNER, "meta", "started_at", "seen_at", "ended_at", "end_reason", "key"),
-    "parent",
-)
+    from dibs.value import Value
+
+#: The records that are rows.
+ROWS: dict[str, type[Value]] = {
+    **{"item": Item, "claim": Claim, "run": Run, "event": Event, "activity": Activity, "agent": Agent},
+    **{"session": Session, "ticket": Ticket, "soft_claim": SoftClaim, "key": Key},
+}
+#: For each, its columns and their kinds. The owner of a session is in columns of its own.
+KINDS = {
+    name: {
+        column: word
+        for field, kind in record._kinds.items()
+        for column, word in (Owner._kinds.items() if kind == "Owner" else ((field, kind),))
+    }
+    for name, record in ROWS.items()
+}
 #: The columns of an item on SQLite that may be in the table `long_texts` instead.
 LONG_TEXTS = {
     "body": "iif(items.payload = '', (SELECT body FROM long_texts WHERE item = items.id), items.body)",
     "payload": "iif(items.payload = '', (SELECT payload FROM long_texts WHERE item = items.id), items.payload)",
 }
-COLUMNS = {
-    "item": Item._fields,
-    "brief": tuple(name for name in Item._fields if name not in ("body", "payload", "resources", "subject", "review")),
-    "claim": Claim._fields,
-    "run": Run._fields,
-    "event": Event._fields,
-    "activity": Activity._fields,
-    "agent": Agent._fields,
-    "session": SESSION,
-    "ticket": Ticket._fields,
-    "soft_claim": SoftClaim._fields,
-    "key": Key._fields,
+COLUMNS = {name: tuple(columns) for name, columns in KINDS.items()} | {
+    #: What an edit or a decision about an item may change. The rest is of its runs, or was decided when it was added.
+    "rewritten": tuple(
+        name
+        for name in Item._fields
+        if name not in ("id", "created_by", "created_at", "attempts", "strikes", "failures", "token")
+    ),
+    #: Neither long content nor what only the detail of an item shows, which has a default.
+    "brief": tuple(
+        name
+        for name, kind in Item._kinds.items()
+        if kind not in ("Text", "Json", "Resources") and name not in Item._defaults
+    ),
 }
 #: The folder of the statements of both databases.
 SHARED = os.path.dirname(__file__)
@@ -60,13 +72,11 @@ SQLITE_REPLACEMENTS = (
 )
 
 
-def expand(
-    text: str, in_list: str, read: Callable[[str, str], str], parameter: Callable[[str], str] = ":{}".format
-) -> str:
+def expand(text: str, in_list: str, read: Callable[[str, str], str], parameter: Callable[[str, str], str]) -> str:
     """Expand the macros. `read` has the expression that reads a column of a kind of row, `in_list` that of `@in`."""
     for kind, columns in COLUMNS.items():
         if f"@{kind}" in text:
-            text = text.replace(f":@{kind}", ", ".join(map(parameter, columns)))
+            text = text.replace(f":@{kind}", ", ".join([parameter(kind, column) for column in columns]))
             text = text.replace(f"{kind}s.@{kind}", ", ".join([f"{kind}s.{column}" for column in columns]))
             text = text.replace(f"@{kind}", ", ".join([read(kind, column) for column in columns]))
         text = text.replace(f"@columns_of_{kind}", ", ".join(columns))
@@ -80,7 +90,7 @@ def expand(
 def expand_for_sqlite(text: str) -> str:
     for postgres, sqlite in SQLITE_REPLACEMENTS:
         text = text.replace(postgres, sqlite)
-    return expand(text, "IN (SELECT value FROM json_each({}))", _read_on_sqlite)
+    return expand(text, "IN (SELECT value FROM json_each({}))", _read_on_sqlite, lambda _, column: f":{column}")
 
 
 def _read_on_sqlite(kind: str, column: str) -> str:

@@ -26,10 +26,9 @@ KNOWN_MAX = 16
 SMALL_MAX = 4000
 #: The kinds of record that belong to no item or may be over. The histories of items have the others.
 OTHER = ("board", "agent", "session", "ticket", "activity", "dependency", "bucket", "request")
-#: The fields with texts that repeat from record to record.
-REPEATED = ("kind", "status", "actor", "session", "agent", "created_by", "outcome")
+#: The kinds of text that repeat from record to record.
+REPEATED = ("Name", "AgentName", "Status", "Actor")
 _OBJECTS = (check.json_object, records.check_data)
-_CONTENT = frozenset(NewItem._fields)
 #: The content of an item but for what is its own.
 _shared = itemgetter(*(name for name in NewItem._fields if name not in ("id", "title", "body", "payload")))
 
@@ -39,9 +38,9 @@ class Fields:
     refuse."""
 
     def __init__(self, kind: type[Value]) -> None:
-        rules = {name: rule for name, rule in records.FIELDS[kind].items() if kind is not Item or name not in _CONTENT}
-        texts = [name for name in REPEATED if name in rules]
-        wholes = [name for name, rule in rules.items() if rule in records.WHOLE]
+        rules = records.checks_of(kind)
+        texts = [name for name in rules if kind._kinds[name] in REPEATED]
+        wholes = [name for name in rules if kind._hints[name] in records.WHOLE]
         #: Each twice, so that there is a tuple of fewer than two as well.
         self.texts, self.wholes = itemgetter(*texts, *texts[:2]), itemgetter(*wholes, *wholes[:2])
         self.rules = [(name, rule) for name, rule in rules.items() if name not in texts and name not in wholes]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dibs import check, run_checks
 from dibs.errors import Invalid
-from dibs.model import STATUSES, Activity, Agent, Claim, Event, Item, NewItem, Run, Session, SoftClaim, Ticket
+from dibs.model import STATUSES, Item, NewItem
 from dibs.text import wire
 from dibs.text.json_text import Encoded
 from dibs.value import Value
@@ -27,6 +27,7 @@ SECONDS_MAX = 1e9
 #: An event or a kept answer contains whole items, each with a body and a payload.
 DATA_BYTES_MAX = 8 * check.TEXT_BYTES_MAX
 DATA_DEPTH_MAX = check.JSON_DEPTH_MAX + 10
+_CHECKS_OF: dict[type[Value], dict[str, Check]] = {}
 
 
 def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
@@ -39,11 +40,25 @@ def value_of(kind: type[Value], data: dict[str, Any]) -> Value:
 
 
 def check_value(value: Value) -> None:
-    fields = FIELDS[type(value)]
+    checks = checks_of(type(value))
     for name, given in value.as_dict().items():
-        fields[name](given, name)
+        if name in checks:
+            checks[name](given, name)
     if isinstance(value, Item):
         check_content(value)
+
+
+def checks_of(kind: type[Value]) -> dict[str, Check]:
+    """How the fields of a record are checked. `check_content` checks the content of an item as a whole."""
+    if kind in _CHECKS_OF:
+        return _CHECKS_OF[kind]
+    left_out = NewItem._names if issubclass(kind, Item) else ()
+    found = _CHECKS_OF[kind] = {
+        name: CHECKS[word] if kind._hints[name] == word else _optional(CHECKS[word])
+        for name, word in kind._kinds.items()
+        if name not in left_out
+    }
+    return found
 
 
 def plain(kind: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -58,8 +73,8 @@ def check_content(item: Item) -> None:
     """Check the content as `add` does, and that lists are normalized as `add` normalizes them."""
     given = {name: getattr(item, name) for name in NewItem._fields}
     added = check.new_item(given)
-    for name in ("labels", "depends_on", "resources"):
-        if getattr(added, name) != given[name]:
+    for name, kind in NewItem._kinds.items():
+        if kind in ("Names", "ItemIds", "Resources") and getattr(added, name) != given[name]:
             raise Invalid(f"{name} has a duplicate entry, or one that is not normalized", field=name)
 
 
@@ -68,19 +83,6 @@ def check_content(item: Item) -> None:
 
 def _optional(one: Check) -> Check:
     return lambda given, field: None if given is None else one(given, field)
-
-
-def _item(given: object, field: str) -> object:
-    return check.item_id(given, field)
-
-
-def _agent(given: object, field: str) -> object:
-    return check.agent_name(given)
-
-
-def _agent_or_none(given: object, field: str) -> object:
-    """The agent of a refused call is '' if its session did not exist."""
-    return given if given == "" else _agent(given, field)
 
 
 def _number(low: float, high: float = SECONDS_MAX) -> Check:
@@ -123,120 +125,28 @@ def _owner(given: object, field: str) -> object:
     return check.owner(given)
 
 
-def _any(given: object, field: str) -> None:
-    """Accept anything: `check_content` checks the content as a whole."""
-
-
 _INSTANT = _whole(0, INSTANT_MAX)
 _COUNT = _whole(0)
-_TOKEN = _whole(1)
-#: What every whole number from 0 to `INSTANT_MAX` passes.
-WHOLE = frozenset({_INSTANT, _COUNT})
 _NOTE = _text(check.NOTE_BYTES_MAX)
-_LEASE: dict[str, Check] = {"item": _item, "session": check.name, "agent": _agent, "ttl_seconds": _number(0)}
-
-FIELDS: dict[type[Value], dict[str, Check]] = {
-    Agent: {
-        "name": _agent,
-        "types": check.names,
-        "role": _optional(check.name),
-        "max_claims": _optional(_COUNT),
-        "max_claims_total": _optional(_COUNT),
-        "claims_per_minute": _optional(_number(0)),
-        "claims_burst": _COUNT,
-        "allowed_actions": check.names,
-        "sensitive_actions": check.names,
-        "created_at": _INSTANT,
-        "updated_at": _INSTANT,
-    },
-    Session: {
-        "id": check.name,
-        "agent": _agent,
-        "kind": check.name,
-        "host": _NOTE,
-        "owner": _optional(_owner),
-        "meta": lambda given, field: check.json_object(given, field, check.META_BYTES_MAX),
-        "started_at": _INSTANT,
-        "seen_at": _INSTANT,
-        "ended_at": _optional(_INSTANT),
-        "end_reason": _optional(_NOTE),
-        "key": _optional(check.name),
-        "parent": _optional(check.name),
-    },
-    Item: {
-        **dict.fromkeys(NewItem._fields, _any),
-        "approved": check.flag,
-        "status": _status,
-        "created_by": _NOTE,
-        "created_at": _INSTANT,
-        "updated_at": _INSTANT,
-        "attempts": _COUNT,
-        "strikes": _COUNT,
-        "failures": _COUNT,
-        "token": _COUNT,
-        "revision": _TOKEN,
-        "offered_to": _optional(check.name),
-        "offer_expires_at": _optional(_INSTANT),
-    },
-    Claim: {
-        **_LEASE,
-        "token": _TOKEN,
-        "claimed_at": _INSTANT,
-        "renewed_at": _INSTANT,
-        "expires_at": _INSTANT,
-        "deadline_at": _INSTANT,
-        "heartbeat_count": _COUNT,
-    },
-    SoftClaim: {**_LEASE, "claimed_at": _INSTANT, "expires_at": _INSTANT},
-    Ticket: {
-        **_LEASE,
-        "since_at": _INSTANT,
-        "expires_at": _INSTANT,
-        "closed_at": _optional(_INSTANT),
-        "reason": _optional(_NOTE),
-        "id": _COUNT,
-    },
-    Run: {
-        "item": _item,
-        "token": _TOKEN,
-        "session": check.name,
-        "agent": _agent,
-        "started_at": _INSTANT,
-        "ended_at": _optional(_INSTANT),
-        "outcome": _optional(check.name),
-        "reason": _optional(_text(check.TEXT_BYTES_MAX)),
-        "draft": _optional(_text(check.TEXT_BYTES_MAX)),
-        "links": check.json_object,
-        "cost": check.json_object,
-        "checks": _checks,
-    },
-    Event: {
-        "item": _item,
-        "number": _TOKEN,
-        "kind": check.name,
-        "at": _INSTANT,
-        "status": _status,
-        "token": _COUNT,
-        "actor": _NOTE,
-        "session": _optional(check.name),
-        "agent": _optional(_agent),
-        "data": check_data,
-        "id": _COUNT,
-    },
-    Activity: {
-        "at": _INSTANT,
-        "item": _item,
-        "session": check.name,
-        "agent": _agent_or_none,
-        "action": check.name,
-        "code": check.name,
-        "details": check_data,
-        "id": _COUNT,
-    },
+#: The kinds of which every whole number from 0 to `INSTANT_MAX` is one.
+WHOLE = ("Instant", "Count")
+#: How a field of a record is checked, by its kind.
+CHECKS: dict[str, Check] = check.KINDS | {
+    "AgentOrEmpty": lambda given, field: given if given == "" else check.agent_name(given, field),
+    "Status": _status,
+    "Actor": _NOTE,
+    "Instant": _INSTANT,
+    "Count": _COUNT,
+    "Token": _whole(1),
+    **dict.fromkeys(("Seconds", "Number"), _number(0)),
+    "Meta": lambda given, field: check.json_object(given, field, check.META_BYTES_MAX),
+    "Checks": _checks,
+    "Facts": check_data,
+    "Owner": _owner,
 }
 PLAIN: dict[str, dict[str, Check]] = {
     "board": {"token_floor": _COUNT, "event_floor": _COUNT, "conflicts": _COUNT},
-    "dependency": {"item": _item, "needs": _item},
-    "bucket": {"name": _agent, "bucket": _number(-SECONDS_MAX), "bucket_at": _INSTANT},
+    "dependency": {"item": check.item_id, "needs": check.item_id},
+    "bucket": {"name": check.agent_name, "bucket": _number(-SECONDS_MAX), "bucket_at": _INSTANT},
     "request": {"actor": _NOTE, "id": check.name, "fingerprint": check.name, "answer": _answer, "at": _INSTANT},
 }

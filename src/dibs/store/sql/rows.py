@@ -6,7 +6,7 @@ from dibs.errors import StoreUnusable
 from dibs.model import ENDED, Activity, Agent, Blocker, Claim, Event, Item, Key, Owner, Run, Session, SoftClaim, Ticket
 from dibs.text import json_text
 from dibs.text.json_text import dumps
-from dibs.value import Late, Value
+from dibs.value import Late, LateField, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
     T = TypeVar("T")
+    V = TypeVar("V", bound=Value)
 
-#: By the kind of a value, the columns that are JSON.
-_JSON_COLUMNS: dict[type[Value], list[str]] = {}
 #: A payload of so many characters is decoded when it is first read.
 LATE_MIN = 2000
 #: The status of a dependency that a file of a vault names and that does not exist yet.
 MISSING = "missing"
+#: What a decoder of JSON raises.
+NO_JSON = (AttributeError, TypeError, ValueError, RecursionError)
+#: For each class of values, the fields that are JSON in a row.
+_JSON_FIELDS: dict[type[Value], tuple[str, ...]] = {}
 
 
 def encode(value: Value) -> dict[str, Any]:
     """A value as statement parameters."""
     kind, fields = type(value), value.__dict__
-    if kind not in _JSON_COLUMNS:
-        _JSON_COLUMNS[kind] = [name for name, hint in kind._hints.items() if hint.startswith(("dict", "tuple"))]
     columns = dict(fields)
-    for name in _JSON_COLUMNS[kind]:
+    for name in _JSON_FIELDS[kind] if kind in _JSON_FIELDS else _json_fields(kind):
         held = fields[name]
         columns[name] = held.source if type(held) is Late else dumps(held)
     return columns
@@ -41,19 +42,6 @@ def encode(value: Value) -> dict[str, Any]:
 def plain(value: Value) -> dict[str, Any]:
     """A value as parameters of a statement that uses none of its JSON columns, so that nothing is encoded."""
     return value.__dict__
-
-
-def item(row: Row) -> Item:
-    made = Item.of_row(row)
-    fields = made.__dict__
-    payload = fields["payload"]
-    is_late = isinstance(payload, str) and len(payload) >= LATE_MIN
-    fields["payload"] = Late(stored, payload) if is_late else loads(payload)
-    for name in ("labels", "depends_on", "resources"):
-        fields[name] = names(fields[name])
-    for name in ("needs_approval", "approved", "review"):
-        fields[name] = bool(fields[name])
-    return made
 
 
 def item_with_run(row: Row) -> tuple[Item, Run | None]:
@@ -82,66 +70,18 @@ def blocker(item: str, status: str) -> Blocker:
     return Blocker(item=item, status=status, will_move=status not in (*ENDED, MISSING))
 
 
-def claim(row: Row) -> Claim:
-    return Claim.of_row(row)
-
-
-def run(row: Row) -> Run:
-    made = Run.of_row(row)
-    fields = made.__dict__
-    for name in ("links", "cost", "checks"):
-        fields[name] = stored(fields[name])
-    return made
-
-
-def ticket(row: Row) -> Ticket:
-    return Ticket.of_row(row)
-
-
-def soft_claim(row: Row) -> SoftClaim:
-    return SoftClaim.of_row(row)
-
-
-def event(row: Row) -> Event:
-    made = Event.of_row(row)
-    fields = made.__dict__
-    fields["data"] = loads(fields["data"])
-    return made
-
-
-def activity(row: Row) -> Activity:
-    made = Activity.of_row(row)
-    fields = made.__dict__
-    fields["details"] = loads(fields["details"])
-    return made
-
-
-def agent(row: Row) -> Agent:
-    made = Agent.of_row(row)
-    fields = made.__dict__
-    for name in ("types", "allowed_actions", "sensitive_actions"):
-        fields[name] = names(fields[name])
-    return made
-
-
 def session(row: Row) -> Session:
-    id, agent, kind, host, boot_id, pid_namespace, pid, start_time, meta, *times = row
-    owner = None
-    if boot_id is not None:
-        owner = Owner(boot_id=boot_id, pid_namespace=pid_namespace, pid=pid, start_time=start_time)
-    return Session.of(dict(zip(Session._fields, (id, agent, kind, host, owner, stored(meta), *times), strict=True)))
+    """A session, whose owner is in the columns of its fields, all null without one."""
+    start = Session._fields.index("owner")
+    end = start + len(Owner._fields)
+    owner = None if row[start] is None else Owner.of_row(row[start:end])
+    return _session((*row[:start], owner, *row[end:]))
 
 
 def encode_session(value: Session) -> dict[str, Any]:
-    owner = value.owner
-    fields = encode(value.replace(owner=None))
-    del fields["owner"]
-    nothing = dict.fromkeys(Owner._fields)
-    return {**fields, **(nothing if owner is None else owner.as_dict())}
-
-
-def key(row: Row) -> Key:
-    return Key.of_row(row)
+    columns = encode(value)
+    owner = columns.pop("owner")
+    return columns | (dict.fromkeys(Owner._fields) if owner is None else owner.as_dict())
 
 
 def until_size(
@@ -171,23 +111,86 @@ def grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
 
 
 def loads(text: str) -> Any:
-    return _decoded(json_text.loads, text)
+    """The data of a JSON column. Only in a damaged board it is not JSON."""
+    try:
+        return json_text.loads(text)
+    except NO_JSON as error:
+        raise _damaged("no JSON", error) from error
 
 
 def stored(text: str) -> dict[str, Any]:
     """An object, and a long one with its text."""
-    found: dict[str, Any] = _decoded(json_text.stored, text)
-    return found
-
-
-def _decoded(decode: Callable[[str], Any], text: str) -> Any:
-    """The data of a JSON column. Only in a damaged board it is not JSON."""
-    try:
-        return decode(text)
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        text = f"the board is damaged: a row contains no JSON where it should ({error}); restore a backup"
-        raise StoreUnusable(text) from error
+    return _object(text, json_text.stored)
 
 
 def names(text: str) -> tuple[str, ...]:
-    return () if text == "[]" else tuple(loads(text))
+    if text == "[]":
+        return ()
+    found = loads(text)
+    if type(found) is not list:
+        raise _damaged("no list")
+    return tuple(found)
+
+
+def _object(text: str, decode: Callable[[str], Any] = json_text.loads) -> dict[str, Any]:
+    if text == "{}":
+        return {}
+    try:
+        found: dict[str, Any] = decode(text)
+    except NO_JSON as error:
+        raise _damaged("no JSON", error) from error
+    if not isinstance(found, dict):
+        raise _damaged("no object")
+    return found
+
+
+def _late_object(text: str) -> Any:
+    if text == "{}":
+        return {}
+    return Late(stored, text) if isinstance(text, str) and len(text) >= LATE_MIN else _object(text)
+
+
+def _damaged(what: str, error: Exception | None = None) -> StoreUnusable:
+    why = "" if error is None else f" ({error})"
+    return StoreUnusable(f"the board is damaged: a row contains {what} where it should{why}; restore a backup")
+
+
+#: What reads a field, by its kind. A field of another kind is in a row as it is in a value.
+READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("Names", "ItemIds", "Resources", "Texts"), names),
+    **dict.fromkeys(("Json", "Meta", "Checks"), stored),
+    "Facts": _object,
+    "Flag": bool,
+}
+
+
+def _json_fields(kind: type[Value]) -> tuple[str, ...]:
+    found = tuple(name for name, word in kind._kinds.items() if READ.get(word, bool) is not bool)
+    _JSON_FIELDS[kind] = found
+    return found
+
+
+def reader(kind: type[V]) -> Callable[[Row], V]:
+    """Makes values of this class from the first columns of rows."""
+    of_row = kind.of_row
+    reads = [
+        (name, _late_object if type(vars(kind).get(name)) is LateField else READ[word])
+        for name, word in kind._kinds.items()
+        if word in READ
+    ]
+    if not reads:
+        return of_row
+
+    def read_row(row: Row) -> V:
+        made = of_row(row)
+        fields = made.__dict__
+        for name, read in reads:
+            fields[name] = read(fields[name])
+        return made
+
+    return read_row
+
+
+item, claim, run, event, activity = reader(Item), reader(Claim), reader(Run), reader(Event), reader(Activity)
+agent, ticket, soft_claim, key = reader(Agent), reader(Ticket), reader(SoftClaim), reader(Key)
+_session = reader(Session)

@@ -106,16 +106,6 @@ INSERT OR REPLACE INTO long_texts (item, body, payload) VALUES (:id, :body, :pay
 -- name: drop_long_texts
 DELETE FROM long_texts WHERE item = :id
 
--- name: rewrite_item
-UPDATE items SET project = :project, type = :type, action = :action, phase = :phase, title = :title, body = :body,
-                 payload = :payload, labels = :labels, priority = :priority, depends_on = :depends_on,
-                 resources = :resources, not_before = :not_before, timeout_seconds = :timeout_seconds,
-                 retries = :retries, subject = :subject, review = :review, needs_approval = :needs_approval,
-                 approved = :approved, status = :status,
-                 offered_to = :offered_to, offer_expires_at = :offer_expires_at, updated_at = :updated_at,
-                 revision = :revision
-WHERE id = :id AND revision = :revision - 1
-
 -- name: renew_claim
 UPDATE claims SET renewed_at = :renewed_at, expires_at = :expires_at, ttl_seconds = :ttl_seconds,
                   heartbeat_count = :heartbeat_count

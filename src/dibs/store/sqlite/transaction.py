@@ -9,7 +9,7 @@ import apsw
 from dibs.rules import refusals
 from dibs.rules.decision import State
 from dibs.store.sql import rows
-from dibs.store.sql.queries import SESSION, SHARED, Statements, expand_for_sqlite
+from dibs.store.sql.queries import COLUMNS, SHARED, Statements, expand_for_sqlite
 from dibs.store.sql.transaction import Transaction
 from dibs.store.sqlite.database import damaged
 
@@ -85,7 +85,8 @@ class SqliteTransaction(Transaction):
         row = self.one("session_and_agent", id=session)
         if row is None:
             return super().session_and_agent(session)
-        return refusals.live_session(session, rows.session(row[: len(SESSION)])), rows.agent(row[len(SESSION) :])
+        after_session = len(COLUMNS["session"])
+        return refusals.live_session(session, rows.session(row[:after_session])), rows.agent(row[after_session:])
 
     def close(self) -> None:
         """Close all cursors: a result that was not read to its end would pin its snapshot."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from dibs.config import Settings
     from dibs.model import Session
+    from dibs.model.kinds import Instant
     from dibs.rules.decision import Step
     from dibs.store.sql.transaction import Transaction
     from dibs.store.vault.taskfile.run_annotations import Annotation
@@ -59,7 +60,7 @@ class Entry(Value):
     stamp: Stamp
     problem: str | None = None
     remark: str | None = None
-    gone_at: int | None = None
+    gone_at: Instant | None = None
 
     @property
     def must_be_read(self) -> bool:

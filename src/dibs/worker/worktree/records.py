@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dibs.model.kinds import Instant
+
 FOLDER = os.path.join("dibs", "worktrees")
 #: How long the lock of all records may be waited for. It is held for a few calls of git that do not touch files.
 COUNT_SECONDS = 60.0
@@ -42,7 +44,7 @@ class Record(Value):
     pid: int
     agent: str
     session: str
-    made_at: int
+    made_at: Instant
     is_complete: bool = False
     is_kept: bool = False
     outcome: str | None = None

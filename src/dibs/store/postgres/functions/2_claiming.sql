@@ -412,10 +412,7 @@ BEGIN
         UPDATE dibs.sessions SET seen_at = at WHERE id = p_session AND NOT seen_at BETWEEN at - 4999 AND at
     )
     SELECT json_agg(CASE WHEN p_rows THEN json_build_array(
-               t.expires_at, t.deadline_at, p.previous, p.approval, t.id, t.project, t.type, t.action, t.phase, t.title, t.body,
-               t.payload, t.labels, t.priority, t.depends_on, t.resources, t.not_before, t.timeout_seconds, t.retries,
-               t.needs_approval, t.approved, t.status, t.created_by, t.created_at, t.updated_at, t.attempts, t.strikes,
-               t.failures, t.token, t.revision, t.offered_to, t.offer_expires_at, t.subject, t.review)
+               t.expires_at, t.deadline_at, p.previous, p.approval, @fields_of_t)
            ELSE json_build_object('item', row_to_json(t), 'previous', p.previous, 'approval', p.approval) END
            ORDER BY t.priority DESC, t.seq) INTO grants
     FROM taken t CROSS JOIN LATERAL (

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from dibs.model.kinds import Instant
     from dibs.store.vault.taskfile.front_matter import Chunk
 
 COUNTS = ("attempts", "strikes", "failures")
@@ -28,7 +29,7 @@ class Facts(Value):
     strikes: int
     failures: int
     created_by: str
-    created_at: int
+    created_at: Instant
     needs_approval: bool
     approved: bool
     approval: dict[str, Any] | None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dibs.model import Run
+    from dibs.model.kinds import Instant
 
 LABEL = "Annotated By"
 
@@ -27,7 +28,7 @@ class Annotation(Value):
 
     token: int
     actor: str
-    at: int
+    at: Instant
     values: dict[str, dict[str, Any]]
 
     @property

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
+    from dibs.model.kinds import Instant
+
 
 MARKER = "<!-- dibs: runs -->"
 HEADING = "# Claimed Task: "
@@ -89,7 +91,7 @@ class Review(Value):
     kind: str
     token: int | None
     actor: str
-    at: int
+    at: Instant
     comment: str | None
 
 

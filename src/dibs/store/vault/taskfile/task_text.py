@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "Review", "Task", "Unreadable", "id_of", "read", "write"]
 
-LISTS = ("labels", "depends_on", "resources")
-TEXTS = ("id", "title", "project", "type", "action", "phase", "not_before", "subject")
+#: The kinds of which `key: word` is a list of one word, and those of which `key: 2026` is text.
+LISTS = ("Names", "ItemIds", "Resources")
+TEXTS = ("ItemId", "Name", "NameOrEmpty", "Title", "Subject", "NoteText", "Text", "Instant")
 YES_AND_NO = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -247,16 +248,13 @@ def _value(front: FrontMatter, key: str, findings: list[str]) -> Any:
     chunk = front.get(key)
     if chunk is None or chunk.value is None:
         return _default(front, key)
-    given = _given(key, chunk)
+    kind = NewItem._kinds[key]
+    given = _given(kind, chunk)
     try:
-        if key == "not_before" and isinstance(given, str):
+        if kind == "Instant" and isinstance(given, str):
             # Clones of a vault are in many zones, so a time without an offset can only mean UTC.
             given = times.parse_instant(given, key)
-        if key == "id":
-            return check.item_id(given)
-        if key == "needs_approval":
-            return check.flag(given, key)
-        return check.edits({key: given})[key]
+        return check.content(given, key)
     except Invalid as error:
         findings.append(f"{key}: {error}")
         return _default(front, key)
@@ -267,17 +265,16 @@ def _default(front: FrontMatter, key: str) -> Any:
     return _value(front, "type", []) if key == "action" else NewItem.default_of(key)
 
 
-def _given(key: str, chunk: Chunk) -> Any:
-    """The value by the type of its field: `title: 2026` is text, and a single word in a list field is a list."""
+def _given(kind: str, chunk: Chunk) -> Any:
     value = chunk.value
-    if key == "not_before" and isinstance(value, int):
+    if kind == "Instant" and isinstance(value, int):
         return value
-    if key in TEXTS and isinstance(value, bool | int | float):
+    if kind in TEXTS and isinstance(value, bool | int | float):
         return chunk.text
-    if key in LISTS:
+    if kind in LISTS:
         values = value if isinstance(value, list) else [value]
         return [front_matter.json(one) if isinstance(one, bool | int | float) else one for one in values]
-    if key in ("needs_approval", "review") and isinstance(value, str):
+    if kind == "Flag" and isinstance(value, str):
         return YES_AND_NO.get(value.lower(), value)
     return value
 
@@ -333,7 +330,7 @@ def _write_human(document: Document, name: str, item: Item, changed: set[str]) -
 
 
 def _as_text(key: str, value: Any) -> str:
-    if key == "not_before":
+    if NewItem._kinds[key] == "Instant":
         return times.iso(value)
     return front_matter.scalar(value) if isinstance(value, str) else front_matter.json(value)
 
