@@ -94,15 +94,16 @@ COMMON = (
 AS_TEXT, AS_JSON = ("cli.claim_lines", "cli.render"), ("text.wire",)
 #: What a command imports besides.
 BESIDES = {
-    "claim": AS_TEXT,
-    "claim --json": AS_JSON,
+    # The options of the item that `claim --subject` adds.
+    "claim": (*AS_TEXT, "model.item_fields"),
+    "claim --json": (*AS_JSON, "model.item_fields"),
     "next": (*AS_TEXT, "store.sqlite.choose_next"),
     "heartbeat": AS_TEXT,
     "heartbeat ITEM": AS_TEXT,
     "progress": AS_TEXT,
     "release": AS_TEXT,
     "release --park": AS_TEXT,
-    "submit": (*AS_TEXT, "cli.items", "cli.listing", "cli.review"),
+    "submit": (*AS_TEXT, "cli.items", "cli.listing", "cli.review", "model.item_fields"),
     "done": AS_TEXT,
     "fail": (*AS_JSON, "randomness"),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dibs.cli.words import OWN
 from dibs.errors import DibsError, Invalid, ItemAlreadyClaimed, ItemNotClaimable, ItemNotClaimed, ItemNotFound
 from dibs.model import PENDING_APPROVAL
+from dibs.model.item_fields import OPTIONS as OF_ITEM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,16 +16,12 @@ if TYPE_CHECKING:
 
     from dibs.cli.context import Cli
 
-#: The options of fields that have another name.
-OPTIONS = {
+#: The options of parameters that have another name.
+OPTIONS = {name: field.option for name, field in OF_ITEM.items()} | {
     "n": "--number",
     "types": "--type",
     "projects": "--project",
-    "labels": "--label",
-    "depends_on": "--needs",
-    "resources": "--resource",
     "statuses": "--status",
-    "timeout_seconds": "--timeout",
     "ttl_seconds": "--ttl",
     "wait_seconds": "--wait",
     "older_than_seconds": "--older-than",

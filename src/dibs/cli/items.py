@@ -16,6 +16,7 @@ from dibs.cli.parser import Parser, UsageError, given_fields, parse_json_object
 from dibs.cli.render import number_of
 from dibs.errors import DibsError, Invalid
 from dibs.model import BLOCKED, READY, NewItem
+from dibs.model.item_fields import OPTIONS
 from dibs.text import priorities, times
 
 TYPE_CHECKING = False
@@ -61,7 +62,7 @@ def _read(cli: Cli, field: str, given: Any) -> Any:
 
 def _yes_or_no(given: str, field: str) -> bool:
     if given not in ("yes", "no"):
-        raise UsageError(f"--{field.replace('_', '-')} must be yes or no, not {given!r}", field=field)
+        raise UsageError(f"{OPTIONS[field].option} must be yes or no, not {given!r}", field=field)
     return given == "yes"
 
 

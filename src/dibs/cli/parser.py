@@ -23,27 +23,6 @@ HELP_COLUMN = 24
 KEYWORDS = {"import": "import_", "open": "open_"}
 
 
-#: The options that set the fields of an item: their names, a word for the value, and the help. The kind of the field
-#: says what an option takes.
-ITEM_OPTIONS = {
-    "body": ("--body", "TEXT", "the description, in markdown (- reads stdin)"),
-    "type": ("-t --type", "T", "the kind of work: bug, docs, ... (default: task)"),
-    "priority": ("-p --priority", "P", "high, ..., low; P0 to P4; or N: higher is sooner"),
-    "labels": ("--label", "L", "a label"),
-    "payload": ("--payload", "JSON", "data for the holder, a JSON object"),
-    "project": ("--project", "P", "the project (default: default)"),
-    "action": ("--action", "A", "what agents' policies apply to (default: the type)"),
-    "phase": ("--phase", "P", "the phase"),
-    "depends_on": ("--needs", "ID", "an item that must be done first"),
-    "resources": ("--resource", "R", "a path or port:80 that it uses"),
-    "not_before": ("--not-before", "TIME", "ready from: 2h, 2026-11-15T09:30 (local), ...Z"),
-    "retries": ("--retries", "N", "retry a failed run up to N times (default: 0)"),
-    "timeout_seconds": ("--timeout", "TIME", "the longest a claim may last (default: 8h)"),
-    "subject": ("--subject", "KEY", "what it is about elsewhere: a URL, github:o/r#12"),
-    "review": ("--review", "yes|no", "with yes, `done` waits for approval of the result"),
-}
-
-
 class UsageError(Invalid):
     """The arguments do not form a command; exit code 2."""
 
@@ -64,7 +43,9 @@ def attribute_of(option: str) -> str:
 
 def given_fields(args: Args) -> dict[str, Any]:
     """The fields of an item whose options were given, as they were given."""
-    given = {field: getattr(args, attribute_of(names.split()[-1])) for field, (names, *_) in ITEM_OPTIONS.items()}
+    from dibs.model.item_fields import OPTIONS
+
+    given = {name: getattr(args, attribute_of(field.option)) for name, field in OPTIONS.items()}
     return {field: value for field, value in given.items() if value not in (None, [])}
 
 
@@ -143,21 +124,22 @@ class Parser:
     def item_fields(self) -> None:
         """The fields of an item that `add`, `edit` and `claim --subject` set; `items.item_fields` reads them."""
         from dibs.model import NewItem
+        from dibs.model.item_fields import OPTIONS
 
-        for field, (words, metavar, help) in ITEM_OPTIONS.items():
-            kind, names = NewItem._kinds[field], words.split()
+        for name, field in OPTIONS.items():
+            kind, names = NewItem._kinds[name], (*field.short, field.option)
             if kind in ("Names", "ItemIds"):
-                self.names(*names, metavar=metavar, help=help)
+                self.names(*names, metavar=field.metavar, help=field.help)
             elif kind == "Resources":
-                self.option(*names, metavar=metavar, help=f"{help}; repeatable", repeated=True)
+                self.option(*names, metavar=field.metavar, help=f"{field.help}; repeatable", repeated=True)
             elif kind == "Json":
-                self.json_object(words, help=help)
+                self.json_object(field.option, help=field.help)
             elif kind == "Count":
-                self.number(*names, help=help)
+                self.number(*names, help=field.help)
             elif kind == "Seconds":
-                self.duration(words, field, help)
+                self.duration(field.option, name, field.help)
             else:
-                self.option(*names, metavar=metavar, help=help)
+                self.option(*names, metavar=field.metavar, help=field.help)
 
     def names(self, *names: str, metavar: str, help: str) -> None:
         """Names without commas, so that `a,b` is the same as the option twice."""

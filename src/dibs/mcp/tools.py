@@ -7,6 +7,8 @@ every byte of this table, so descriptions say only what the name does not.
 from __future__ import annotations
 
 from dibs.errors import Invalid
+from dibs.model import NewItem
+from dibs.model.item_fields import FIELDS
 from dibs.value import Value
 
 TYPE_CHECKING = False
@@ -54,6 +56,12 @@ SESSION = "session"
 
 def _about(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
+
+
+def _of_field(name: str) -> Schema:
+    schemas = {"Priority": _WHOLE, "Names": _NAMES, "ItemIds": _NAMES, "Resources": _NAMES, "Flag": _FLAG}
+    schema, about = schemas.get(NewItem._kinds[name], _TEXT), FIELDS[name].tool
+    return _about(schema, about) if about else schema
 
 
 class Tool(Value):
@@ -203,18 +211,7 @@ TOOLS = (
         name="add",
         verb="add",
         description="Add an item to the board, for anyone to claim",
-        parameters={
-            "title": _TEXT,
-            "body": _about(_TEXT, "Markdown: what to do, how to check it"),
-            "id": _about(_TEXT, "Made from the title unless given"),
-            "type": _about(_TEXT, "As bug, docs; default task"),
-            "priority": _about(_WHOLE, "10 critical, 8 high, 5 medium (default), 1 low"),
-            "labels": _NAMES,
-            "project": _TEXT,
-            "depends_on": _about(_NAMES, "Ids that must be done first"),
-            "resources": _about(_NAMES, "Paths and ports that the work touches; one holder at a time"),
-            "needs_approval": _about(_FLAG, "A person approves it before it can be claimed"),
-        },
+        parameters={name: _of_field(name) for name, field in FIELDS.items() if field.tool is not None},
         required=("title",),
     ),
     Tool(name="who", verb="who", description="Who holds which item now", reads=True),

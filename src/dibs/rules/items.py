@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dibs.errors import DibsError, Forbidden, Invalid, ItemChanged, ItemNotClaimable
 from dibs.model import EDITABLE, ENDED, FAILED, IN_PROGRESS, PARKED, PENDING_APPROVAL, Event, Item, NewItem
+from dibs.model.item_fields import FIELDS
 from dibs.rules import table
 from dibs.rules.decision import State, Step, step
 from dibs.rules.refusals import holder as holder_fact
@@ -24,15 +25,9 @@ AT_FIRST: dict[str, Any] = {
     **{"approved": False, "attempts": 0, "strikes": 0, "failures": 0, "offered_to": None, "offer_expires_at": None},
 }
 #: Fields that an approval covers: editing one withdraws the approval.
-APPROVED_CONTENT = frozenset({"title", "body", "payload", "type", "action", "resources"})
-#: Fields that only an admin changes, and what they decide.
-POLICY_FIELDS = {
-    "type": "which agents may take it",
-    "action": "which agents may take it",
-    "review": "whether its result is reviewed",
-}
+APPROVED_CONTENT = frozenset(name for name, field in FIELDS.items() if field.is_approved)
 #: Fields that cannot change while the item is claimed, because the claim was decided on them.
-HELD_CONTENT = frozenset({"project", "type", "action", "resources"})
+HELD_CONTENT = frozenset(name for name, field in FIELDS.items() if field.is_held)
 
 
 def add(now: int, new: NewItem, *, actor: str, token_floor: int, blockers: Sequence[Blocker] = ()) -> Step:
@@ -316,8 +311,8 @@ def _without_external(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_relabelling(item: Item, real: dict[str, Any]) -> None:
-    for name, decided in POLICY_FIELDS.items():
-        if name in real:
+    for name in real:
+        if decided := FIELDS[name].decides:
             raise Forbidden(
                 f"the {name} of {item.id} decides {decided}; only an admin can change it",
                 item=item.id,
