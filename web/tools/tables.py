@@ -1,7 +1,7 @@
 """Writes what the dashboard has of the tables of the board's rules: `python -m web.tools.tables`.
 
-Two modules, because the bundler puts a module into one file: views need `event_kinds.ts`, what makes the page live
-needs `rules.ts`.
+Three modules, because the bundler puts a module into one file: views need `event_kinds.ts`, what makes the page live
+needs `rules.ts`, and the form, which is loaded when it is opened, `item_fields.ts`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 from dibs.cli.top.actions import role_of
 from dibs.cli.top.state import DEFAULTS
-from dibs.model import ROLES
+from dibs.model import ROLES, NewItem
 from dibs.model.dashboard import Brief
+from dibs.model.item_fields import FIELDS, ItemField
 from dibs.rules.actions import ACTIONS, Action
 from dibs.rules.event_kinds import EVENT_KINDS, LAPSE, OUTCOMES, ended_by
 from dibs.rules.items import CONTENT
@@ -46,7 +47,11 @@ export interface Action {
 
 def generated() -> dict[Path, str]:
     """The modules, and what is in them."""
-    return {SOURCE / "event_kinds.ts": _event_kinds(), SOURCE / "rules.ts": _rules()}
+    return {
+        SOURCE / "event_kinds.ts": _event_kinds(),
+        SOURCE / "rules.ts": _rules(),
+        SOURCE / "item_fields.ts": _item_fields(),
+    }
 
 
 def _event_kinds() -> str:
@@ -78,6 +83,26 @@ def _rules() -> str:
         "];\n",
     ]
     return "\n".join(parts)
+
+
+def _item_fields() -> str:
+    asked = [_asked(name, field) for name, field in FIELDS.items() if field.form]
+    parts = [
+        HEAD.format("`dibs.model.item_fields`"),
+        'import type { Item } from "./api";\n',
+        "/** The fields of the form of an item; `empty`: what an item has whose field is left empty. */",
+        'export const FORM: [name: keyof Item, label: string, kind: "line" | "list" | "text", empty?: unknown][] = [',
+        # A text of many lines is last.
+        *(f"  {_literal(one)}," for one in sorted(asked, key=lambda one: one[2] == "text")),
+        "];\n",
+    ]
+    return "\n".join(parts)
+
+
+def _asked(name: str, field: ItemField) -> list[Any]:
+    kind = {"Names": "list", "ItemIds": "list", "Text": "text"}.get(NewItem._kinds[name], "line")
+    default = NewItem.default_of(name)
+    return [name, field.form, kind, *([default] if kind == "line" and default is not None else [])]
 
 
 def _of_brief(names: Any) -> list[str]:

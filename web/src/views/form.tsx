@@ -2,6 +2,7 @@
 import "../core";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Item } from "../api";
+import { FORM } from "../item_fields";
 import { Text } from "../parts/bits";
 import { useDetail } from "../parts/detail";
 import { form } from "../shell/dialogs";
@@ -9,18 +10,6 @@ import { may } from "../state/actions";
 import { say } from "../state/notices";
 import { ask, itemPath } from "../state/http";
 import { change } from "../state/route";
-
-/** `empty`: what an item has whose field is left empty. */
-const FIELDS: [name: keyof Item, label: string, kind: "line" | "list" | "text", empty?: unknown][] = [
-  ["title", "title", "line"],
-  ["id", "id (empty: one is made)", "line"],
-  ["project", "project (empty: default)", "line", "default"],
-  ["type", "type (empty: task)", "line", "task"],
-  ["priority", "priority (critical, high, medium, low or a number; empty: 5)", "line", 5],
-  ["labels", "labels, with commas", "list"],
-  ["depends_on", "needs, with commas", "list"],
-  ["body", "text", "text"],
-];
 
 export function Form() {
   const asked = form.value;
@@ -49,7 +38,7 @@ function Fields({ item: latest }: { item: Item | null }) {
     if (isSending.current) return;
     isSending.current = true;
     const given: Record<string, unknown> = {};
-    for (const [name, , kind, empty] of FIELDS) {
+    for (const [name, , kind, empty] of FORM) {
       if (!data.has(name)) continue;
       const written = String(data.get(name) ?? "").trim();
       if (written === text(name).trim()) continue;
@@ -77,7 +66,7 @@ function Fields({ item: latest }: { item: Item | null }) {
         }}
       >
         <h2 id="form">{item ? <>Edit <Text>{item.id}</Text></> : "New item"}</h2>
-        {FIELDS.filter(([name]) => !item || name !== "id").map(([name, label, kind]) => (
+        {FORM.filter(([name]) => !item || name !== "id").map(([name, label, kind]) => (
           <label key={name}>
             {label}
             {kind === "text" ? (
