@@ -245,3 +245,9 @@ def test_a_codec_names_no_field(module: str) -> None:
         one.value for one in ast.walk(ast.parse((SOURCE / module).read_text())) if isinstance(one, ast.Constant)
     ]
     assert {text for text in constants if isinstance(text, str)} & fields <= NAMED[module]
+
+
+def test_the_dashboard_leaves_alone_what_is_a_callers_own() -> None:
+    text = (SOURCE.parent.parent / "web/src/state/http.ts").read_text()
+    named = set(json.loads(text.partition("const OPAQUE = new Set(")[2].partition(")")[0]))
+    assert named == {name for kind in MODEL for name, word in kind._kinds.items() if word in ("Json", "Meta", "Checks")}
