@@ -15,8 +15,7 @@ from dibs.cli import timeline
 from dibs.cli.event_lines import WITHOUT_TOKEN
 from dibs.cli.render import CODES, TONE_COLOURS
 from dibs.github import follow
-from dibs.model import Event, Item
-from dibs.model.item_fields import EDITABLE
+from dibs.model import EDITABLE, Event, Item
 from dibs.rules import event_kinds, fencing
 from dibs.rules.decision import EVENT_FIELDS
 from dibs.rules.event_kinds import BY_NAME, EVENT_KINDS, OUTCOMES, RUN_ENDS, ended_by
