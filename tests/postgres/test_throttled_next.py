@@ -29,9 +29,9 @@ CLAIMS, WINDOW = 3000, 400
 STOCK = """
 INSERT INTO dibs.items (id, project, type, action, title, body, payload, labels, priority, depends_on, resources,
                         timeout_seconds, retries, needs_approval, approved, status, created_by, created_at, updated_at,
-                        attempts, strikes, failures, token, revision)
+                        attempts, strikes, failures, token, revision, review)
 SELECT 'item-' || lpad(n::text, 6, '0'), 'default', 'task', 'task', 'do it', '', '{}', '{}', 5, '{}', '{}',
-       28800, 0, false, false, 'ready', 'tester', 0, 0, 0, 0, 0, 0, 1
+       28800, 0, false, false, 'ready', 'tester', 0, 0, 0, 0, 0, 0, 1, false
 FROM generate_series(1, %s) AS n
 """
 

@@ -12,7 +12,6 @@ import pytest
 
 from dibs.board import Board
 from dibs.config import DEFAULTS
-from dibs.store.postgres.migrating import migrate
 from dibs.testing.invariants import assert_sound
 from tests.docs.production import Connection, Production, production
 from tests.kit.database_clock import DatabaseClock
@@ -208,21 +207,3 @@ def test_a_query_for_what_is_ready_does_not_read_what_has_ended(made: Production
     for plan in (ready, one):
         top = plan[0]["Plan"]
         assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 200, json.dumps(plan, indent=1)
-
-
-def test_whoever_might_claim_before_the_ttl_came_may_still(postgres_server: PostgresServer) -> None:
-    with production(postgres_server) as made:
-        with made.board("dibs_app") as board:
-            board.add("one", id="one")
-        with made.connect("dibs_owner") as connection:
-            connection.execute("DROP FUNCTION dibs.claim_work_item")
-            connection.execute(
-                "CREATE FUNCTION dibs.claim_work_item(p_work_item_id text, p_agent_type text, p_agent_instance_id text)"
-                " RETURNS boolean LANGUAGE sql AS 'SELECT false'"
-            )
-            connection.execute("REVOKE ALL ON FUNCTION dibs.claim_work_item FROM PUBLIC")
-            connection.execute(made.named("GRANT EXECUTE ON FUNCTION dibs.claim_work_item TO dibs_sql").encode())
-        migrate(made.url("dibs_owner"))
-        with made.connect("dibs_sql") as connection:
-            call = "SELECT claim_work_item('one', 'coder', 'coder-1'), claim_work_item('one', 'coder', 'coder-1', 600)"
-            assert connection.execute(call).fetchall() == [(True, True)]

@@ -61,7 +61,7 @@ def document() -> Schema:
         make(path, folder=folder)
         board = connect(path)
         made: Any = app.make(Service(board.store, board.settings), ServerSettings(), 0, None)
-        described: Schema = made._app.app.openapi()
+        described: Schema = made._app.openapi()
         board.close()
     return described
 

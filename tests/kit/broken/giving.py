@@ -144,6 +144,7 @@ class Chooses(Mistake):
         session: str,
         types: Any = (),
         projects: Any = (),
+        labels: Any = (),
         n: int = 1,
         done: Any = None,
         request: Any = None,
@@ -152,7 +153,7 @@ class Chooses(Mistake):
         if done:
             self.inner.done_many(done, session=session)
         self.inner.sweep(limit=1000)
-        ready = list(self.inner.list(statuses=["ready"], types=types, projects=projects, limit=1000))
+        ready = list(self.inner.list(statuses=["ready"], types=types, projects=projects, labels=labels, limit=1000))
         return tuple(self.inner.claim(item.id, session=session, **asked) for item in self.choice(ready)[:n])
 
 

@@ -71,7 +71,7 @@ def past_dead_owners(verb: F, is_held_up: Callable[[Any], bool] = lambda answer:
                     return answer
         return verb(store, *given, **asked)
 
-    method.__name__, method.__dict__ = verb.__name__, vars(verb)
+    method.__name__, method.__dict__ = verb.__name__, {**vars(verb), "__wrapped__": verb}
     return method  # type: ignore[return-value]
 
 
