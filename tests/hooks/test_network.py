@@ -51,5 +51,22 @@ def test_over_a_server_the_keeper_starts_renews_fences_and_ends_the_session(
         wait_for(lambda: not agent.state.exists())
 
 
+def test_over_a_server_on_this_machine_a_killed_agent_has_lost_its_claim(
+    agents: Callable[..., Agent], board: Board, folder: Path
+) -> None:
+    """It is a strike against the item, which may be what kills agents, and no release."""
+    board.add("a", id="a")
+    with Serving(folder, "--quiet") as server:
+        key = json.loads(Path(server.told["key_file"]).read_text())["key"]
+        agent = agents(DIBS_STORE=server.url, DIBS_KEY=key)
+        agent.start()
+        wait_for(lambda: _knows(board, SESSION))
+        board.claim("a", session=SESSION)
+        agent.kill()
+        wait_for(lambda: board.find_session(SESSION).ended_at)
+    assert [event.kind for event in board.log("a")] == ["added", "claimable", "claimed", "owner_died", "claimable"]
+    assert board.get("a").item.strikes == 1
+
+
 def _knows(board: Board, session: str) -> bool:
     return session in {view.session.id for view in board.sessions()}

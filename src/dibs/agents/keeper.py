@@ -58,6 +58,8 @@ RETRY_SECONDS = 5.0
 POLL_SECONDS = 0.5
 #: How long a dead agent's session may take to end on the board.
 FAREWELL_SECONDS = 10.0
+#: Other dead owners may fill a sweep.
+SWEEPS_MAX = 100
 #: A turn may be without hooks for so long, however short claims are.
 QUIET_SECONDS_MIN = 60.0
 #: The state is written again when it would change by this much.
@@ -128,15 +130,17 @@ class SessionKeeper:
             return False
 
     def _say_farewell(self) -> None:
-        """The agent is dead. Its claims end as those of a dead owner, as this process can prove; a server does not
-        take a client's word for that, and lets the session end itself."""
+        """The agent is dead. Its claims end as those of a dead owner, as this process can prove, or a server on this
+        machine; a server elsewhere does not take a client's word for that, and lets the session end itself."""
         session, owner = self._state.session, self._record.owner
         assert owner is not None
 
         def end() -> None:
             try:
                 board = self._connect()
-                board.reap_dead_owners()
+                for _ in range(SWEEPS_MAX):
+                    if not board.record_due().more:
+                        break
                 found = board.find_session(session)
                 if found.ended_at is None and found.owner == owner:
                     board.end_session(session, reason="its agent's process ended")

@@ -75,7 +75,7 @@ def records(
         try:
             transaction = backups.opened(path, os.path.join(folder, "board.db"), _anywhere(settings))
         except StoreUnusable as error:
-            raise Invalid(f"the file cannot be read: {error.message}", field="file") from error
+            raise Invalid(f"the file cannot be read: {error.message.replace(path, 'it')}", field="file") from error
         try:
             yield archive.export(transaction)
         finally:

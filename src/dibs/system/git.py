@@ -124,7 +124,8 @@ class Git:
         """
         environment = self._environment if index is None else {**self._environment, "GIT_INDEX_FILE": index}
         with ExitStack() as stack:
-            files = [stack.enter_context(file) for file in _temporary_files()] if self._as_user else []
+            may_run_hooks = self._as_user and words[0] != "config"
+            files = [stack.enter_context(file) for file in _temporary_files()] if may_run_hooks else []
             process = self._start(words, environment, files, keeps_open)
             dialog = _Dialog(process, feed, time.monotonic() + seconds, heard)
             try:
@@ -248,7 +249,10 @@ def _temporary_files() -> Iterable[IO[bytes]]:
     """For the output where hooks run: a process that a hook leaves in the background would keep pipes open."""
     from tempfile import TemporaryFile
 
-    return TemporaryFile(), TemporaryFile()
+    try:
+        return TemporaryFile(), TemporaryFile()
+    except OSError as error:
+        raise GitNotStarted(error.errno, f"git cannot be started: {error.strerror}") from error
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:

@@ -64,8 +64,8 @@ GONE, FULL, READ_ONLY = "gone", "full", "read-only"
 BROKEN_OFF = "error"
 #: Of a board from before version 1 of the schema, which no migration reads.
 BEFORE_SCHEMA_1 = (
-    "was made by a dibs from before schema 1: export it with that version (dibs export FILE), and import the file into"
-    " a new board with this one (dibs import FILE)"
+    "was made by a dibs from before schema 1: export it with that version (dibs export FILE; restore a backup there"
+    " first), and import the file into a new board with this one (dibs import FILE)"
 )
 DELIVERED_BY_SERVER = "the server of this board delivers its webhooks; run dibs deliver where the board itself is"
 
