@@ -88,7 +88,7 @@ def test_a_board_from_before_version_1_is_refused_and_left_alone(tmp_path: Path)
     connection.close()
     before = (tmp_path / "board.db").read_bytes()
     for create in (False, True):
-        with pytest.raises(StoreUnusable, match=r"before schema 1: .* \(dibs export FILE\).* \(dibs import FILE\)"):
+        with pytest.raises(StoreUnusable, match=r"before schema 1: .* \(dibs export FILE;.* \(dibs import FILE\)"):
             SqliteStore(str(tmp_path / "board.db"), DEFAULTS, create=create)
     assert (tmp_path / "board.db").read_bytes() == before
 

@@ -152,9 +152,11 @@ class Deliverer:
                 pause = min(pause, line.not_before - now)
             elif busy < threads_max:
                 busy += 1
-                line.thread = threading.Thread(target=self._serve_safely, args=(line,), name="webhook", daemon=True)
+                thread = threading.Thread(target=self._serve_safely, args=(line,), name="webhook", daemon=True)
                 line.served_at = now
-                line.thread.start()
+                thread.start()
+                # Once it can be joined: `stop` may look at any time.
+                line.thread = thread
         return min(pause, BUSY_SECONDS) if busy else pause
 
     def _served_at(self, id: str) -> float:
