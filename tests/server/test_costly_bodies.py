@@ -41,5 +41,5 @@ def test_of_many_wrong_items_one_is_described(items: list[Any], detail: str, mon
 
     monkeypatch.setattr(model, "model_validate", counted)
     with pytest.raises(Invalid, match=detail):
-        bodies.parse_small(json.dumps({"items": items}).encode(), model)
+        bodies.small_arguments(json.dumps({"items": items}).encode(), model)
     assert counts in ([], [1])

@@ -89,6 +89,14 @@ def test_a_server_has_several_users_while_requests_come_with_different_keys() ->
     assert users.are_several(100.0)
 
 
+def test_the_second_key_is_told_once_until_one_is_alone_again() -> None:
+    users, told = Users(), list[float]()
+    users.on_several = lambda: told.append(now)
+    for now, key in ((0.0, "a"), (1.0, "b"), (1.1, "a"), (2.9, "b"), (20.0, "a")):
+        users.note(key, now)
+    assert told == [1.0, 20.0]
+
+
 def test_the_first_work_of_another_key_finds_a_place() -> None:
     turns = waiting(halves(4), a=100)
     assert running(turns) == {"a": 3}

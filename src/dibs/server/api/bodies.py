@@ -34,12 +34,14 @@ SEPARATORS = (b",", b"[", b"{")
 
 
 async def read(threads: FairThreads, request: Request, model: type[Model]) -> Model:
-    return _needed(await read_optional(threads, request, model))
+    return await _parsed(threads, request, lambda body: _needed(_validate(body, model)))
 
 
-async def read_optional(threads: FairThreads, request: Request, model: type[Model]) -> Model | None:
-    """None for an empty body and for null."""
-    return await _parsed(threads, request, lambda body: _validate(body, model))
+async def read_arguments(
+    threads: FairThreads, request: Request, model: type[BaseModel], *, is_required: bool
+) -> dict[str, Any]:
+    """The arguments of a verb; none for an empty body and for null, unless a body is required."""
+    return await _parsed(threads, request, lambda body: _arguments(body, model, is_required=is_required))
 
 
 def is_small(request: Request) -> bool:
@@ -48,9 +50,9 @@ def is_small(request: Request) -> bool:
     return "transfer-encoding" not in headers and int(headers.get("content-length", 0)) <= SMALL_BYTES_MAX
 
 
-def parse_small(body: bytes, model: type[Model] | None) -> Model | None:
-    """A body of at most `SMALL_BYTES_MAX` bytes that has arrived; None if the verb has no parameters for one."""
-    return None if model is None else _needed(_validate(bytearray(body), model))
+def small_arguments(body: bytes, model: type[BaseModel] | None) -> dict[str, Any]:
+    """Those in a whole body of at most `SMALL_BYTES_MAX` bytes; none if the verb has no parameters for one."""
+    return {} if model is None else _arguments(bytearray(body), model, is_required=True)
 
 
 async def read_data(threads: FairThreads, request: Request) -> Any:
@@ -84,6 +86,13 @@ async def _parsed(threads: FairThreads, request: Request, parse: Callable[[bytea
     if len(body) <= SMALL_BYTES_MAX:
         return parse(body)
     return await asyncio.wrap_future(threads.submit(KEY.get(), lambda: parse(body)))
+
+
+def _arguments(body: bytearray, model: type[BaseModel], *, is_required: bool) -> dict[str, Any]:
+    found = _validate(body, model)
+    if is_required:
+        found = _needed(found)
+    return {} if found is None else found.model_dump(exclude_unset=True)
 
 
 def _needed(found: Model | None) -> Model:

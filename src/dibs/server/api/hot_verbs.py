@@ -56,7 +56,7 @@ class HotVerbs:
         try:
             if not self._service.is_admitted(request, route.role):
                 return False
-            call = VerbCall(self._service, verb, request, in_path, bodies.parse_small(body, model))
+            call = VerbCall(self._service, verb, request, in_path, bodies.small_arguments(body, model))
         except DibsError:
             return False
         scope["route"] = route

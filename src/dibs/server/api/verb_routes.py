@@ -95,13 +95,15 @@ def _is_required(model: type[BaseModel]) -> bool:
 
 
 def _endpoint(service: Service, verb: Verb, model: type[BaseModel] | None) -> Callable[..., Awaitable[Response]]:
-    read_body = bodies.read if model is not None and _is_required(model) else bodies.read_optional
+    is_required = model is not None and _is_required(model)
 
     async def endpoint(request: Request, **parameters: Any) -> Response:
         wait = parameters.pop("wait", None)
         if wait is not None:
             parameters["wait_seconds"] = wait
-        body = None if model is None else await read_body(service.long_work, request, model)
+        body = {}
+        if model is not None:
+            body = await bodies.read_arguments(service.long_work, request, model, is_required=is_required)
         asked = VerbCall(service, verb, request, parameters, body)
         if wait:
             return await service.wait(request, lambda board: asked.respond(asked.find(board)))
@@ -121,18 +123,13 @@ class VerbCall:
     """A request for a verb, of which everything has been read."""
 
     def __init__(
-        self, service: Service, verb: Verb, request: Request, parameters: dict[str, Any], body: BaseModel | None
+        self, service: Service, verb: Verb, request: Request, parameters: dict[str, Any], body: dict[str, Any]
     ) -> None:
         self._service, self._verb, self._request = service, verb, request
-        self._arguments = {name: value for name, value in parameters.items() if value is not None}
-        self._body = body
+        self._arguments = {name: value for name, value in parameters.items() if value is not None} | body
 
     def find(self, board: Board) -> Any:
         """Call the verb. The key is checked again: it may have been revoked since the request was admitted."""
-        if self._body is not None:
-            # In the thread of the verb: a large body would delay the event loop.
-            self._arguments |= self._body.model_dump(exclude_unset=True)
-            self._body = None
         request, arguments = self._request, self._arguments
         caller = self._service.caller(request, board)
         with traced(self._verb.name, arguments, request.headers):

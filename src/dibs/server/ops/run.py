@@ -54,6 +54,8 @@ class Server(uvicorn.Server):
         self._certificate = certificate
         self._acceptors: list[Acceptor] = []
         self._switch_seconds = sys.getswitchinterval()
+        #: The next look whether one key uses the server alone again.
+        self._switch_look: asyncio.TimerHandle | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])  # asyncio would count a connection only after its TLS handshake
@@ -80,9 +82,11 @@ class Server(uvicorn.Server):
 
     def _switch_often(self) -> None:
         sys.setswitchinterval(SHARED_SWITCH_SECONDS)
-        asyncio.get_running_loop().call_later(SHARED_SECONDS, self._switch_seldom_if_alone)
+        if self._switch_look is None:
+            self._switch_look = asyncio.get_running_loop().call_later(SHARED_SECONDS, self._switch_seldom_if_alone)
 
     def _switch_seldom_if_alone(self) -> None:
+        self._switch_look = None
         if self._service.users.are_several(time.monotonic()):
             self._switch_often()
         else:
